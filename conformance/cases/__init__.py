@@ -1,0 +1,5 @@
+"""Cases: configurations and calls as data."""
+
+from .case import Case
+
+__all__ = ["Case"]

@@ -1,0 +1,69 @@
+"""Masks by kind: arrays that leave every query a visible key, unless the kind says otherwise.
+
+Polarity: torch.nn's, True = hidden; a floating mask is added to the scores. The first and the last key stay visible
+in every random mask, so that a mask and a padding together kill no row.
+"""
+
+import numpy as np
+
+ATTENTION_KINDS = ("none", "bool", "float", "causal", "float_causal", "bool3d", "float3d")
+PADDING_KINDS = ("none", "right", "left", "holes", "float")
+CAUSAL_KINDS = ("causal", "float_causal")
+
+
+def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.random.Generator) -> np.ndarray:
+    """The attention mask of a kind.
+
+    Args:
+        kind: "bool" and "float" are (queries, keys); "bool3d" and "float3d" (groups, queries, keys);
+            "causal" and "float_causal" hide later keys; "dead" and "float_dead" hide every key of the query
+            before last; "nothing" hides no key; a float mask is finite but for one key in three queries, which
+            is −∞.
+        queries: number of queries.
+        keys: number of keys.
+        groups: batch · heads.
+        rng: random stream.
+    """
+    name, dimensions = (kind[:-2], 3) if kind.endswith("3d") else (kind, 2)
+    shape = (groups, queries, keys) if dimensions == 3 else (queries, keys)
+    if name in CAUSAL_KINDS:
+        hidden = np.triu(np.ones((queries, keys), dtype=bool), 1)
+    elif name == "nothing":
+        hidden = np.zeros(shape, dtype=bool)
+    else:
+        hidden = rng.random(shape) < 0.4
+        hidden[..., [0, -1]] = False
+    if name in ("dead", "float_dead"):
+        hidden[..., -2 if queries > 1 else 0, :] = True
+    if name in ("bool", "causal", "dead", "nothing"):
+        return hidden
+    bias = np.zeros(shape) if name == "float_causal" else rng.normal(size=shape)
+    if name == "float":
+        hidden[..., ::2, :] = False
+    return np.where(hidden, -np.inf, bias)
+
+
+def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> np.ndarray:
+    """The key padding mask of a kind, (batch, keys), ragged: each sequence has its own.
+
+    Args:
+        kind: "right", "left" or "holes" by place; "float" adds finite numbers and hides the right end by −∞;
+            "all" pads the whole first sequence; "nothing" pads no key.
+        batch: number of sequences.
+        keys: number of keys.
+        rng: random stream.
+    """
+    hidden = np.zeros((batch, keys), dtype=bool)
+    for item in range(batch):
+        count = min(1 + item % 3, keys - 1)
+        if kind == "left":
+            hidden[item, :count] = True
+        elif kind == "holes":
+            hidden[item, 1 + rng.permutation(max(keys - 2, 0))[:count]] = True
+        elif kind in ("right", "float"):
+            hidden[item, keys - count :] = True
+    if kind == "all":
+        hidden[0] = True
+    if kind != "float":
+        return hidden
+    return np.where(hidden, -np.inf, rng.normal(size=hidden.shape))

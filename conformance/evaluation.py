@@ -1,0 +1,48 @@
+"""Checking one clause on one case, whoever asks: pytest, or a self-check that tries a faulty model."""
+
+import time
+from dataclasses import dataclass
+
+from . import arguments
+from .trial import Trial
+from .verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a check ended.
+
+    Attributes:
+        verdict: what is said.
+        message: why, where it does not conform.
+        seconds: how long it took.
+        error: what was raised, where the check crashed.
+    """
+
+    verdict: Verdict
+    message: str
+    seconds: float
+    error: Exception | None = None
+
+
+def evaluate(trial: Trial) -> Outcome:
+    """Check a trial's clause on its case; never raises for what the subject does."""
+    if trial.case.device == "accelerator" and arguments.accelerator() is None:
+        return Outcome(Verdict.SKIPPED, "needs an accelerator, and there is none", 0.0)
+    refusal = trial.subject.refusal(trial.case)
+    if refusal:
+        return Outcome(Verdict.NOT_SUPPORTED, refusal, 0.0)
+    started = time.perf_counter()
+    error: Exception | None = None
+    try:
+        trial.clause.check(trial)
+    except Exception as raised:
+        error = raised
+    verdict = trial.verdict(error)
+    return Outcome(verdict, _message(error, verdict), time.perf_counter() - started, error)
+
+
+def _message(error: Exception | None, verdict: Verdict) -> str:
+    if error is None:
+        return ""
+    return f"{type(error).__name__}: {error}" if verdict is Verdict.CRASHED else str(error)

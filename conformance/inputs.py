@@ -1,0 +1,205 @@
+"""The numbers of a case: tensors, masks, cotangents, and which rows of the output are real and live.
+
+All are float64 NumPy arrays whose values the case's dtype represents exactly, so that every witness sees the same
+numbers; batch comes first here whatever the case says.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from .cases.case import Case
+from .cases.components import COMPONENTS, Attention, length
+from .cases.masks import attention_mask, padding_mask
+
+CAUSAL_HINT = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a case is called with.
+
+    Attributes:
+        tensors: by torch's argument name, batch first; "key" may be absent where the query serves.
+        masks: by torch's argument name, in the polarity of the callee (torch.nn: True = hidden).
+        flags: further arguments.
+        cotangents: one per output, or None; 0 on rows that are padded or dead.
+        real: (batch, length), True where the output's row is no padding.
+        live: (batch, length), True where every attention of the row sees a key.
+    """
+
+    case: Case
+    tensors: dict[str, np.ndarray]
+    masks: dict[str, np.ndarray]
+    flags: dict[str, Any]
+    cotangents: tuple[np.ndarray | None, ...] = ()
+    real: np.ndarray = field(default_factory=lambda: np.ones((1, 1), dtype=bool))
+    live: np.ndarray = field(default_factory=lambda: np.ones((1, 1), dtype=bool))
+
+    def but(self, **changes: Any) -> "Inputs":
+        """The same with some attributes replaced."""
+        return dataclasses.replace(self, **changes)
+
+    def with_tensor(self, name: str, value: np.ndarray) -> "Inputs":
+        """The same with one tensor replaced."""
+        return self.but(tensors={**self.tensors, name: value})
+
+    def with_mask(self, name: str, value: np.ndarray | None) -> "Inputs":
+        """The same with one mask replaced, or taken away."""
+        kept = {key: mask for key, mask in self.masks.items() if key != name}
+        return self.but(masks=kept if value is None else {**kept, name: value})
+
+
+def representable(value: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values that `dtype` has."""
+    if value.dtype == bool or dtype == "float64":
+        return value
+    return torch.from_numpy(value).to(getattr(torch, dtype)).double().numpy()
+
+
+def make_inputs(case: Case) -> Inputs:
+    """The inputs of a case, all from its own random streams."""
+    component = COMPONENTS[case.component]
+    tensors = {
+        name: representable(case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
+        for name in component.tensors
+        if name not in {"self": ("key", "value"), "memory": ("value",), "cross": ()}[case.attends]
+    }
+    if case.layout == "expanded":
+        tensors = {name: np.repeat(value[:1], len(value), axis=0) for name, value in tensors.items()}
+    masks: dict[str, np.ndarray] = {}
+    for attention in component.attentions:
+        masks.update(_masks(case, attention))
+    masks = {name: representable(mask, case.dtype) for name, mask in masks.items()}
+    inputs = Inputs(case, tensors, masks, _flags(case))
+    real, live = _rows(case, inputs)
+    return inputs.but(real=real, live=live, cotangents=_cotangents(case, real & live))
+
+
+def batch_size(case: Case) -> int:
+    """Sequences in the batch; an unbatched call counts as one."""
+    return 1 if case.batch is None else case.batch
+
+
+def _shape(case: Case, name: str) -> tuple[int, ...]:
+    batch, positions = batch_size(case), length(case, name)
+    if case.component == "attention":
+        width = case.value_dim if name == "value" and case.value_dim else case.head_dim
+        heads = case.key_heads if name != "query" and case.key_heads else case.heads
+        if case.broadcast and name != "query":
+            batch = 1
+        leading = {3: (batch,), 4: (batch, heads), 5: (2, batch, heads)}[case.dims]
+        return (*leading, positions, width)
+    width = {"key": case.kdim, "value": case.vdim}.get(name) or case.d_model
+    return (batch, positions, width)
+
+
+def _masks(case: Case, attention: Attention) -> dict[str, np.ndarray]:
+    made = {}
+    queries, keys = length(case, attention.query), length(case, attention.key)
+    kind = getattr(case, attention.mask)
+    if kind != "none":
+        rng = case.rng(attention.mask)
+        if case.component == "attention":
+            made["attn_mask"] = _broadcast_mask(case, kind, queries, keys, rng)
+        else:
+            made[attention.mask_argument] = attention_mask(kind, queries, keys, batch_size(case) * case.heads, rng)
+    if attention.padding and getattr(case, attention.padding) != "none":
+        kind = getattr(case, attention.padding)
+        made[attention.padding] = padding_mask(kind, batch_size(case), keys, case.rng(attention.padding))
+    return made
+
+
+def _broadcast_mask(case: Case, kind: str, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
+    """A mask of `scaled_dot_product_attention`: of the shape that `mask_shape` spells, True = keep."""
+    sizes = {"B": batch_size(case), "H": case.heads, "L": queries, "S": keys, "1": 1, "G": 2}
+    shape = [sizes[letter] for letter in case.mask_shape]
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    mask = attention_mask(f"{kind}3d", rows, columns, int(np.prod(shape[:-2], dtype=int)), rng).reshape(shape)
+    return ~mask if mask.dtype == bool else mask
+
+
+def _flags(case: Case) -> dict[str, Any]:
+    if case.component == "attention":
+        flags: dict[str, Any] = {"is_causal": case.is_causal}
+        if case.scale is not None:
+            flags["scale"] = case.scale
+        if case.key_heads is not None:
+            flags["enable_gqa"] = True
+        return flags
+    flags = {}
+    if case.component == "multihead_attention":
+        flags = {"need_weights": case.need_weights, "average_attn_weights": case.average_attn_weights}
+    for attention in COMPONENTS[case.component].attentions:
+        if case.hint != "default" and attention.hint_argument and getattr(case, attention.mask) != "none":
+            flags[attention.hint_argument] = CAUSAL_HINT[case.hint]
+    return flags
+
+
+def visible(inputs: Inputs, attention: Attention) -> np.ndarray:
+    """Which keys each query sees: broadcasts to (batch, heads, queries, keys)."""
+    case = inputs.case
+    queries, keys = length(case, attention.query), length(case, attention.key)
+    seen = np.ones((batch_size(case), case.heads, queries, keys), dtype=bool)
+    mask = inputs.masks.get(attention.mask_argument)
+    if mask is not None:
+        hidden = mask if mask.dtype == bool else mask == -np.inf
+        seen &= ~(hidden.reshape(batch_size(case), case.heads, queries, keys) if mask.ndim == 3 else hidden)
+    padding = inputs.masks.get(attention.padding or "")
+    if padding is not None:
+        seen &= ~(padding if padding.dtype == bool else padding == -np.inf)[:, None, None, :]
+    return seen
+
+
+def _rows(case: Case, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows of the output are real, and which are live."""
+    if case.component == "attention":
+        live = _live_rows_of_attention(case, inputs)
+        return np.ones_like(live), live
+    component = COMPONENTS[case.component]
+    real = np.ones((batch_size(case), length(case, component.rows)), dtype=bool)
+    live = real.copy()
+    for attention in component.attentions:
+        if attention.query != component.rows:
+            continue
+        if attention.key == component.rows and attention.padding in inputs.masks:
+            padding = inputs.masks[attention.padding]
+            real = ~(padding if padding.dtype == bool else padding == -np.inf)
+        if not (case.add_bias_kv or case.add_zero_attn):
+            live &= visible(inputs, attention).any(-1).all(1)
+    return real, live
+
+
+def _live_rows_of_attention(case: Case, inputs: Inputs) -> np.ndarray:
+    """(…, queries) of scaled_dot_product_attention."""
+    leading = inputs.tensors["query"].shape[:-1]
+    keys = inputs.tensors["key"].shape[-2] if "key" in inputs.tensors else leading[-1]
+    seen = np.ones((*leading, keys), dtype=bool)
+    mask = inputs.masks.get("attn_mask")
+    if mask is not None:
+        seen &= np.broadcast_to(mask if mask.dtype == bool else mask != -np.inf, seen.shape)
+    if case.is_causal:
+        seen &= np.tri(leading[-1], keys, dtype=bool)
+    return seen.any(-1)
+
+
+def _cotangents(case: Case, rows: np.ndarray) -> tuple[np.ndarray | None, ...]:
+    component = COMPONENTS[case.component]
+    shape = _shape(case, component.rows)
+    if case.component == "attention":
+        shape = (*shape[:-1], case.value_dim or case.head_dim)
+    output = case.rng("cotangent").normal(size=shape) * rows[..., None]
+    cotangents: list[np.ndarray | None] = [output]
+    if case.component == "multihead_attention" and not case.need_weights:
+        cotangents.append(None)
+    elif case.component == "multihead_attention":
+        keys = length(case, "key") + case.add_bias_kv + case.add_zero_attn
+        shape = (shape[0], case.heads, shape[1], keys)
+        if case.average_attn_weights:
+            shape = (shape[0], *shape[2:])
+        live = rows[..., None] if case.average_attn_weights else rows[:, None, :, None]
+        cotangents.append(case.rng("cotangent of the weights").normal(size=shape) * live)
+    return tuple(None if value is None else representable(value, case.dtype) for value in cotangents)

@@ -1,0 +1,223 @@
+"""The pytest plugin: options, the cases of each clause, one run per case, verdicts, and the report."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from .clauses import Level
+from .environment import describe, fingerprint
+from .evaluation import Outcome, evaluate
+from .report.model import Report, Result, Writer, decode, encode, tensor_fields
+from .report.terminal import summary
+from .subjects.load import UnusableSubject, load
+from .subjects.subject import Subject
+from .trial import Trial
+from .verdicts import Verdict
+
+SUBJECT = pytest.StashKey[Subject]()
+KEY = "conformance"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The suite's own options."""
+    group = parser.getgroup("conformance")
+    group.addoption(
+        "--subject",
+        default="handmade",
+        help="what is checked: handmade, torch, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
+    )
+    group.addoption("--report", metavar="DIR", help="write results.jsonl (as they come) and report.json there")
+    group.addoption("--device", default="cpu", help="the device that the cases run on (default: cpu)")
+    group.addoption(
+        "--shuffle", type=int, metavar="SEED", help="permute the cases, and the clauses within each, by this seed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the subject and open the report; what cannot be used ends the run with one line and exit code 2."""
+    config.addinivalue_line("filterwarnings", "ignore:Support for mismatched:UserWarning")
+    worker = hasattr(config, "workerinput")
+    if worker:
+        torch.set_num_threads(1)
+    try:
+        config.stash[SUBJECT] = load(config.getoption("--subject"))
+        _check_device(config.getoption("--device"))
+        if not worker:
+            config.pluginmanager.register(Recorder(config), "conformance.recorder")
+    except (UnusableSubject, OSError) as error:
+        pytest.exit(str(error), returncode=2)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Subject, versions, device, threads."""
+    return [f"conformance: subject {config.stash[SUBJECT].name}, {describe(config.getoption('--device'))}"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One item for each clause and case; a clause is a test function registered by `clause`."""
+    clause = getattr(metafunc.function, "clause", None)
+    if clause is None:
+        return
+    subject = metafunc.config.stash[SUBJECT]
+    device = metafunc.config.getoption("--device")
+    cases = [case if device == "cpu" or case.device != "cpu" else case.but(device=device) for case in clause.cases]
+    adapted = dict.fromkeys(case for case in map(subject.adapt, cases) if case is not None)
+    metafunc.parametrize("trial", list(adapted), ids=[case.id for case in adapted], indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Bring the clauses that read one case together, so that it is run once; permute both if asked."""
+    seed = config.getoption("--shuffle")
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(scope(item.nodeid), []).append(item)
+    ordered = list(groups.values())
+    if seed is not None:
+        generator = random.Random(seed)
+        generator.shuffle(ordered)
+        for group in ordered:
+            generator.shuffle(group)
+    items[:] = [item for group in ordered for item in group]
+
+
+def scope(nodeid: str) -> str:
+    """What must run in one process: the tests of one case, or a test without one."""
+    _, bracket, case = nodeid.partition("[")
+    return case if bracket else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a case in one worker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class CaseScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid)
+
+    return CaseScheduling(config, log)
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest) -> Trial:
+    """The clause of the requesting test on one case."""
+    return Trial(request.config.stash[SUBJECT], request.param, request.function.clause)
+
+
+@pytest.fixture
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """The implementation under test."""
+    return request.config.stash[SUBJECT]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Check a clause through the one evaluation, and tell pytest what came of it."""
+    trial = pyfuncitem.funcargs.get("trial")
+    if not isinstance(trial, Trial):
+        return None
+    outcome = evaluate(trial)
+    result = Result(
+        test=pyfuncitem.nodeid,
+        clause=trial.clause.id,
+        level=trial.clause.level.value,
+        case=trial.case.id,
+        verdict=outcome.verdict.value,
+        seconds=round(outcome.seconds, 6),
+        message=outcome.message,
+        policy=trial.policy,
+        tensors=[tensor_fields(comparison) for comparison in trial.comparisons],
+    )
+    # As one string: what passes between xdist's processes is encoded value by value.
+    pyfuncitem.user_properties.append((KEY, encode(result)))
+    _tell_pytest(trial, outcome, pyfuncitem.nodeid)
+    return True
+
+
+def _tell_pytest(trial: Trial, outcome: Outcome, nodeid: str) -> None:
+    if outcome.verdict in (Verdict.NOT_SUPPORTED, Verdict.SKIPPED):
+        pytest.skip(f"{outcome.verdict.value}: {outcome.message}")
+    if not outcome.verdict.fails:
+        return
+    clause = trial.clause
+    option = "" if trial.subject.name == "handmade" else f" --subject {trial.subject.name}"
+    message = (
+        f"{clause.id} ({clause.level.value}) {outcome.verdict.value} on {trial.case.id}\n"
+        f"  {clause.sentence}\n  " + outcome.message.replace("\n", "\n  ") + f"\n  rerun: pytest '{nodeid}'{option}"
+    )
+    if clause.level is Level.SHOULD and not trial.subject.strict:
+        pytest.xfail(message)
+    if outcome.verdict is Verdict.CRASHED and outcome.error is not None:
+        outcome.error.add_note(message) if hasattr(outcome.error, "add_note") else None
+        raise outcome.error
+    pytest.fail(message, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """The report of the call has carried the result; that of the teardown need not."""
+    item.user_properties[:] = [entry for entry in item.user_properties if entry[0] != KEY]
+    return (yield)
+
+
+class Recorder:
+    """Collects the results of a run where pytest reports them: in the only process, or in xdist's controller."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.results: list[Result] = []
+        self.environment = {
+            "subject": config.getoption("--subject"),
+            **fingerprint(config.getoption("--device")),
+        }
+        folder = config.getoption("--report")
+        self.writer = Writer(Path(folder), self.environment) if folder else None
+        self.interrupted = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Clauses of one case lie in several files: without file names the progress stays readable."""
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and session.config.get_verbosity() == 0:
+            reporter.showfspath = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep and write a result as it comes."""
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == KEY:
+                self.results.append(decode(str(value)))
+                if self.writer is not None:
+                    self.writer.add(str(value))
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """The run is not complete."""
+        self.interrupted = True
+
+    def pytest_sessionfinish(self) -> None:
+        """Derive the report."""
+        if self.writer is not None:
+            self.writer.finish(complete=not self.interrupted)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Verdicts by chapter, error ratios by dtype, coverage."""
+        if self.results:
+            terminalreporter.section("conformance")
+            for line in self._summary():
+                terminalreporter.write_line(line)
+            if self.writer is not None:
+                terminalreporter.write_line(f"report: {self.writer.folder / 'report.json'}")
+
+    def _summary(self) -> Iterator[str]:
+        yield from summary(Report(self.environment, self.results, not self.interrupted))
+
+
+def _check_device(name: str) -> None:
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UnusableSubject(f"--device: {name} cannot be used: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,182 @@
+"""The report as data: a line of results.jsonl for each clause and case, and report.json derived from them."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..comparison import Comparison
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """One clause on one case.
+
+    Attributes:
+        test: the pytest id that reruns it.
+        clause, level, case: which.
+        verdict: a value of `Verdict`.
+        seconds: time of the check, shared runs counted where they happened.
+        message: why it does not conform, or why it was skipped.
+        policy: the policy found.
+        tensors: what was compared, one mapping of `Comparison`'s fields each.
+    """
+
+    test: str
+    clause: str
+    level: str
+    case: str
+    verdict: str
+    seconds: float
+    message: str = ""
+    policy: str = ""
+    tensors: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run: its environment and its results."""
+
+    environment: dict[str, Any]
+    results: list[Result]
+    complete: bool
+
+
+class UnreadableReport(ValueError):
+    """The file is no report of this version; the message is one line."""
+
+
+def tensor_fields(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as plain data; what is not finite becomes a string, since JSON has no such numbers."""
+    plain = dataclasses.asdict(comparison)
+    plain["verdict"] = comparison.verdict.value
+    plain["worst"] = list(comparison.worst)
+    return {name: _finite(value) for name, value in plain.items() if value not in ("", None)}
+
+
+def encode(result: Result) -> str:
+    """One line of results.jsonl."""
+    return json.dumps(vars(result), allow_nan=False)
+
+
+def decode(line: str) -> Result:
+    """The inverse of `encode`."""
+    return Result(**json.loads(line))
+
+
+class Writer:
+    """Appends results as they come, so that an interrupted run keeps what it has."""
+
+    def __init__(self, folder: Path, environment: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.environment = environment
+        (folder / "report.json").unlink(missing_ok=True)
+        self.lines = (folder / "results.jsonl").open("w", encoding="utf-8")
+        self.add(json.dumps({"schema": SCHEMA, "environment": environment}))
+
+    def add(self, encoded: str) -> None:
+        """Write one encoded result through to the file."""
+        self.lines.write(encoded + "\n")
+        self.lines.flush()
+
+    def finish(self, complete: bool) -> None:
+        """Derive report.json from what was written."""
+        self.lines.close()
+        report = read_results(self.folder / "results.jsonl")
+        write_report(dataclasses.replace(report, complete=complete), self.folder / "report.json")
+
+
+def read_results(path: Path) -> Report:
+    """The report in a results.jsonl; a last line that was cut off is left out.
+
+    Raises:
+        UnreadableReport: no such file, not JSON before the last line, another schema version.
+    """
+    lines = _lines(path)
+    header = next(lines, {})
+    _check_schema(path, header)
+    return Report(header["environment"], [_result(path, line) for line in lines], complete=False)
+
+
+def read_report(path: Path) -> Report:
+    """The report in a report.json, or in the results.jsonl of a run that was interrupted.
+
+    Raises:
+        UnreadableReport: see `read_results`.
+    """
+    if path.is_dir():
+        path = path / "report.json" if (path / "report.json").exists() else path / "results.jsonl"
+    if path.suffix == ".jsonl":
+        return read_results(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UnreadableReport(f"{path}: {_one_line(error)}") from None
+    if not isinstance(data, dict):
+        raise UnreadableReport(f"{path}: expected an object with schema, environment and results")
+    _check_schema(path, data)
+    return Report(data["environment"], [_result(path, one) for one in data.get("results", [])], data.get("complete", False))
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write report.json: first beside it, then in its place, so that there is never half of one."""
+    data = {
+        "schema": SCHEMA,
+        "complete": report.complete,
+        "environment": report.environment,
+        "verdicts": count(result.verdict for result in report.results),
+        "results": [dataclasses.asdict(result) for result in report.results],
+    }
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(data, allow_nan=False, indent=None, separators=(",", ":")), encoding="utf-8")
+    partial.replace(path)
+
+
+def count(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, most frequent first."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UnreadableReport(f"{path}: {_one_line(error)}") from None
+    for number, text in enumerate(texts, 1):
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            if number == len(texts):
+                return
+            raise UnreadableReport(f"{path}:{number}: {_one_line(error)}") from None
+        yield value
+
+
+def _result(path: Path, value: Any) -> Result:
+    try:
+        return Result(**value)
+    except TypeError as error:
+        raise UnreadableReport(f"{path}: a result that does not fit schema {SCHEMA}: {_one_line(error)}") from None
+
+
+def _check_schema(path: Path, value: Any) -> None:
+    found = value.get("schema") if isinstance(value, dict) else None
+    if found != SCHEMA or "environment" not in value:
+        raise UnreadableReport(f"{path}: expected a report of schema {SCHEMA}, got {found!r}")
+
+
+def _one_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

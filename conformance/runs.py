@@ -1,0 +1,133 @@
+"""One case, three witnesses: the subject, torch's slow path and the oracle see the same numbers once."""
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from reference.oracle import evaluate
+from reference.torch_modules import TORCH
+from reference.weights import copy_weights
+
+from . import arguments
+from .cases.case import Case
+from .cases.components import COMPONENTS
+from .comparison import relative_error, rms
+from .inputs import Inputs, make_inputs
+from .observation import Observation, instantiate
+from .subjects.adapter import Adapter
+from .subjects.torch_interface import TorchInterface
+
+CACHED_RUNS = 64
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What torch and the oracle say.
+
+    Attributes:
+        reference: torch's slow path in the case's dtype, or None where torch raised.
+        oracle: the exact values.
+        complaint: what torch raised.
+    """
+
+    reference: Observation | None
+    oracle: Observation
+    complaint: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case with its three observations."""
+
+    case: Case
+    inputs: Inputs
+    subject: Observation
+    witnesses: Witnesses
+    leftover_dropouts: int
+
+    @functools.cached_property
+    def typical_error(self) -> float:
+        """Root mean square of torch's relative errors in the gradients."""
+        reference = self.witnesses.reference
+        if reference is None:
+            return 0.0
+        exact = self.witnesses.oracle.gradients
+        pairs = [(reference.gradients[name], value) for name, value in exact.items() if name in reference.gradients]
+        return rms(np.array([relative_error(found, value) for found, value in pairs]))
+
+
+class Runs:
+    """Runs of one subject, the latest of them kept."""
+
+    def __init__(self, adapters: Mapping[str, Adapter]) -> None:
+        self.adapters = adapters
+        self.of = functools.lru_cache(CACHED_RUNS)(self._run)
+
+    def _run(self, case: Case) -> Run:
+        inputs = make_inputs(case)
+        instance = instantiate(self.adapters[case.component], case)
+        state = instance.state
+        subject = instance.observe(inputs)
+        return Run(case, inputs, subject, witnesses(inputs, state), instance.leftover_dropouts)
+
+
+_WITNESSES: dict[tuple[str, str], Witnesses] = {}
+
+
+def witnesses(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
+    """Torch and the oracle on the same inputs and parameters.
+
+    They do not depend on the subject but through its parameters, so the latest are kept under the case and a digest
+    of those: hundreds of faulty models share one pair of witnesses.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(state.items()):
+        digest.update(name.encode() + arguments.array(value).tobytes())
+    key = (inputs.case.id, digest.hexdigest())
+    if key not in _WITNESSES:
+        while len(_WITNESSES) >= CACHED_RUNS * 16:
+            _WITNESSES.pop(next(iter(_WITNESSES)))
+        _WITNESSES[key] = _ask(inputs, state)
+    return _WITNESSES[key]
+
+
+def _ask(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
+    oracle = consult_oracle(inputs, arguments.values(state))
+    try:
+        return Witnesses(reference_observation(inputs, state), oracle)
+    except (RuntimeError, AssertionError, TypeError, IndexError) as error:
+        # A torch that cannot do what the clause says is a finding about torch, not about the subject.
+        return Witnesses(None, oracle, f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def reference_observation(inputs: Inputs, state: Mapping[str, Tensor]) -> Observation:
+    """torch's module with these parameters."""
+    case = inputs.case
+    instance = instantiate(TorchInterface(case.component, TORCH), case)
+    copy_weights(state, instance.module)
+    return instance.observe(inputs)
+
+
+def consult_oracle(inputs: Inputs, state: Mapping[str, np.ndarray]) -> Observation:
+    """The exact outputs and gradients."""
+    case = inputs.case
+    given, along = arguments.exact(inputs)
+    options = COMPONENTS[case.component].options(case)
+    if options.get("activation") == "gelu_callable":
+        options["activation"] = "gelu"
+    answer = evaluate(case.component, options, state, given, along)
+    found = dict(answer.gradients)
+    for name, other in arguments.shared_tensors(case).items() if "query" in given else ():
+        found[other] = found[other] + found.pop(name)
+    for name in inputs.tensors:
+        found[name] = arguments.from_layout(found[name], case)
+    for name in inputs.masks:
+        if name in found and name.endswith("padding_mask") and case.batch is None:
+            found[name] = found[name][None]
+    return Observation(arguments.outputs_from_layout(answer.outputs, case), found)
+
+

@@ -1,0 +1,57 @@
+"""The protocol between the suite and an implementation under test."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from .call import Call
+
+Exported = Mapping[str, Any]
+
+
+class Adapter:
+    """What the suite must know of one hand-built component; three to seven lines as a rule.
+
+    Attributes:
+        component: which component of torch.nn it is the counterpart of (a key of `COMPONENTS`).
+        reference: the torch constructor options that it is to be compared with where they are not torch's
+            defaults, for example ``{"norm_first": True, "activation": "gelu"}``; a set of values if it takes
+            several. Sizes are free. Batch comes first, in and out.
+        unsupported: what it does not do, as fields of a case ("memory_mask") or values ("src_mask=float").
+        dead_rows: what a query row that sees no key becomes: "zero", "uniform" or "nan".
+    """
+
+    component: ClassVar[str] = "encoder_layer"
+    reference: ClassVar[Mapping[str, Any]] = {}
+    unsupported: ClassVar[tuple[str, ...]] = ()
+    dead_rows: ClassVar[str] = "zero"
+
+    def build(self, config: SimpleNamespace) -> nn.Module:
+        """One module without dropout.
+
+        Args:
+            config: torch's constructor options as attributes (`config.d_model`, `config.nhead`,
+                `config.dim_feedforward`, `config.num_layers`, …).
+        """
+        raise NotImplementedError(f"{type(self).__name__}.build")
+
+    def forward(self, module: nn.Module, call: Call) -> Tensor | tuple[Tensor, Tensor | None]:
+        """Call the module and return its output, batch first.
+
+        Args:
+            module: as `build` made it.
+            call: tensors (`call.x`, `call.memory`) and masks (`call.mask`, `call.memory_mask`).
+        """
+        raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    def export(self, module: nn.Module) -> Exported | None:
+        """The parameters by role, or None where names and shapes are torch's own.
+
+        Roles are q, k, v, o, linear1, linear2, norm1, norm2 (a decoder layer adds cross_q … cross_o and norm3),
+        each a module with `weight` and `bias`, or a pair of tensors in torch's layout; in a stack they stand below
+        "layers.0.", "layers.1.", …, and "norm". Or torch's full parameter names, each with its tensor.
+        The values may be any affine function of the parameters: the same function maps the gradients.
+        """
+        return None

@@ -1,0 +1,160 @@
+"""One call, in torch's terms and in those of the many conventions outside."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..cases.components import COMPONENTS, Attention, length
+from ..inputs import Inputs, batch_size, visible
+from ..verdicts import Unsupported
+
+
+class Call:
+    """The arguments of one call.
+
+    Attributes:
+        arguments: torch's forward arguments by name, tensors in the case's layout, masks in torch's polarity.
+        x: the tensor whose positions the output has.
+        memory: what a cross-attention looks at.
+    """
+
+    def __init__(self, inputs: Inputs, arguments: Mapping[str, Any]) -> None:
+        self.inputs = inputs
+        self.arguments = arguments
+
+    @property
+    def x(self) -> Tensor:
+        return self.arguments[COMPONENTS[self.inputs.case.component].rows]
+
+    @property
+    def src(self) -> Tensor:
+        return self.arguments["src"]
+
+    @property
+    def tgt(self) -> Tensor:
+        return self.arguments["tgt"]
+
+    @property
+    def memory(self) -> Tensor:
+        return self.arguments["memory"] if "memory" in self.arguments else self.arguments["key"]
+
+    @property
+    def mask(self) -> "Mask":
+        """The mask of x's attention to itself, or of the only attention there is."""
+        rows = COMPONENTS[self.inputs.case.component].rows
+        return self._mask(lambda attention: attention.query == rows and attention.key != "memory")
+
+    @property
+    def memory_mask(self) -> "Mask":
+        """The mask of the attention to the memory."""
+        return self._mask(lambda attention: attention.key == "memory")
+
+    @property
+    def src_mask(self) -> "Mask":
+        """The mask of the encoder's attention."""
+        return self._mask(lambda attention: attention.key == "src")
+
+    def _mask(self, wanted: Any) -> "Mask":
+        for attention in COMPONENTS[self.inputs.case.component].attentions:
+            if wanted(attention):
+                return Mask(self.inputs, attention, self)
+        raise AttributeError(f"a {self.inputs.case.component} has no such mask")
+
+
+class Mask:
+    """The attention mask and the padding mask of one attention together, in whatever form the callee wants.
+
+    The forms return None where nothing is masked, unless `required`.
+    """
+
+    def __init__(self, inputs: Inputs, attention: Attention, call: Call) -> None:
+        self.inputs = inputs
+        self.attention = attention
+        self.call = call
+
+    @property
+    def attn_mask(self) -> Tensor | None:
+        """torch.nn's attention mask, True = hidden or added."""
+        return self.call.arguments.get(self.attention.mask_argument)
+
+    @property
+    def key_padding_mask(self) -> Tensor | None:
+        """torch.nn's padding mask, (batch, keys), True = hidden or added."""
+        return self.call.arguments.get(self.attention.padding or "")
+
+    def keep(self, axes: str = "bqs", required: bool = False) -> Tensor | None:
+        """Boolean, True = keep.
+
+        Args:
+            axes: the order of the axes, of b (batch), h (heads), q (queries), s (keys) and 1: "bqs", "b1qs", "qsb", "bs".
+            required: a mask of ones where there is none.
+
+        Raises:
+            Unsupported: the mask is finite and floating, or differs along an axis that `axes` does not have.
+        """
+        if self._empty and not required:
+            return None
+        for mask in (self.attn_mask, self.key_padding_mask):
+            if mask is not None and mask.dtype != torch.bool and bool(((mask != 0) & (mask != -torch.inf)).any()):
+                raise Unsupported("a finite floating mask")
+        seen = self._arrange(visible(self.inputs, self.attention), axes)
+        return torch.from_numpy(np.ascontiguousarray(seen)).to(self.call.x.device)
+
+    def drop(self, axes: str = "bqs", required: bool = False) -> Tensor | None:
+        """Boolean, True = hidden; see `keep`."""
+        kept = self.keep(axes, required)
+        return None if kept is None else ~kept
+
+    def additive(self, axes: str = "bqs", fill: float = -torch.inf, required: bool = False) -> Tensor | None:
+        """Floating, to be added to the scores, `fill` where hidden; see `keep`."""
+        if self._empty and not required:
+            return None
+        case = self.inputs.case
+        total = np.where(visible(self.inputs, self.attention), 0.0, fill)
+        for name, per_key in ((self.attention.mask_argument, False), (self.attention.padding or "", True)):
+            mask = self.inputs.masks.get(name)
+            if mask is not None and mask.dtype != bool:
+                finite = np.where(mask == -np.inf, 0.0, mask)
+                if per_key:
+                    finite = finite[:, None, None, :]
+                elif finite.ndim == 3:
+                    finite = finite.reshape(batch_size(case), case.heads, *finite.shape[1:])
+                total = total + finite
+        x = self.call.x
+        return torch.from_numpy(np.ascontiguousarray(self._arrange(total, axes))).to(x.device, x.dtype)
+
+    def lengths(self) -> Tensor:
+        """(batch,), how many keys from the first on are visible.
+
+        Raises:
+            Unsupported: there is an attention mask, or the padding is not at the right end.
+        """
+        case = self.inputs.case
+        keys = length(case, self.attention.key)
+        if self.attn_mask is not None:
+            raise Unsupported("an attention mask, where only lengths are taken")
+        seen = visible(self.inputs, self.attention)[:, 0, 0]
+        counts = seen.sum(-1)
+        if (seen != (np.arange(keys) < counts[:, None])).any():
+            raise Unsupported("a padding that is not at the right end")
+        return torch.from_numpy(counts).to(self.call.x.device)
+
+    @property
+    def _empty(self) -> bool:
+        return self.attn_mask is None and self.key_padding_mask is None
+
+    def _arrange(self, values: np.ndarray, axes: str) -> np.ndarray:
+        """(b, h, q, s) values with the axes in the wanted order; an axis that is not wanted must not matter."""
+        for axis, letter in enumerate("bhqs"):
+            if letter not in axes:
+                first = values.take([0], axis)
+                if (values != first).any():
+                    raise Unsupported(f"a mask of its own along {dict(b='batch', h='heads', q='queries')[letter]}")
+                values = first
+        kept = [letter for letter in axes if letter != "1"]
+        values = values.transpose(["bhqs".index(x) for x in kept] + ["bhqs".index(x) for x in "bhqs" if x not in kept])
+        sizes = iter(values.shape)
+        return values.reshape([1 if letter == "1" else next(sizes) for letter in axes])

@@ -1,0 +1,108 @@
+"""Finding the subject that the command line names."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from ..cases.components import COMPONENTS
+from .adapter import Adapter
+from .subject import Subject
+from .torch_interface import handmade_subject, torch_subject
+
+BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject}
+
+
+class UnusableSubject(Exception):
+    """The subject cannot be loaded; the message is one line."""
+
+
+def load(name: str) -> Subject:
+    """The subject of a name.
+
+    Args:
+        name: "handmade", "torch", or a place: "path/to/file.py:Name" or "package.module:Name", where Name is an
+            `Adapter`, or "path/to/file.py" for all the adapters in it.
+
+    Raises:
+        UnusableSubject: an unknown name, a file that does not import, an object that is no adapter.
+    """
+    if name in BUILT_IN:
+        return Subject(name, BUILT_IN[name](), strict=name == "handmade")
+    place, _, attribute = name.partition(":")
+    if not place.endswith(".py") and not attribute:
+        raise UnusableSubject(
+            f"--subject: expected one of {sorted(BUILT_IN)}, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER, got {name!r}"
+        )
+    module = _module(place)
+    found = [_adapter(module, place, attribute)] if attribute else _all_adapters(module, place)
+    adapters = {}
+    for adapter in found:
+        if adapter.component in adapters:
+            raise UnusableSubject(
+                f"--subject: {place} has several adapters of {adapter.component}; name one as {place}:ADAPTER"
+            )
+        adapters[adapter.component] = adapter
+    return Subject(name, adapters)
+
+
+def _module(place: str) -> ModuleType:
+    try:
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        path = Path(place)
+        if not path.is_file():
+            raise UnusableSubject(f"--subject: no such file: {place}")
+        # The name is not the stem: a file called torch.py must not hide torch.
+        spec = importlib.util.spec_from_file_location(f"conformance_subject_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        sys.path.insert(0, str(path.resolve().parent))
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.pop(0)
+        return module
+    except UnusableSubject:
+        raise
+    except (Exception, SystemExit) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise UnusableSubject(f"--subject: {place} does not import: {type(error).__name__}: {first}") from None
+
+
+def _adapter(module: ModuleType, place: str, attribute: str) -> Adapter:
+    if not hasattr(module, attribute):
+        raise UnusableSubject(f"--subject: {place} has no {attribute}")
+    return _instance(getattr(module, attribute), f"{place}:{attribute}")
+
+
+def _all_adapters(module: ModuleType, place: str) -> list[Adapter]:
+    own = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Adapter) and value.__module__ == module.__name__
+    ]
+    if not own:
+        raise UnusableSubject(f"--subject: {place} has no adapter, a class derived from conformance.subjects.Adapter")
+    return [_instance(value, f"{place}:{value.__name__}") for value in own]
+
+
+def _instance(value: object, place: str) -> Adapter:
+    if inspect.isclass(value) and issubclass(value, Adapter):
+        try:
+            value = value()
+        except Exception as error:
+            raise UnusableSubject(f"--subject: {place}() raised {type(error).__name__}: {error}") from None
+    if not isinstance(value, Adapter):
+        kind = value.__name__ if inspect.isclass(value) else type(value).__name__
+        raise UnusableSubject(
+            f"--subject: {place} is no adapter: expected a class derived from conformance.subjects.Adapter, got {kind}"
+        )
+    if value.component not in COMPONENTS:
+        raise UnusableSubject(
+            f"--subject: {place}: component: expected one of {sorted(COMPONENTS)}, got {value.component!r}"
+        )
+    return value

@@ -1,0 +1,62 @@
+"""Subjects whose classes have torch.nn's names, arguments and parameters: torch itself, and the handmade model."""
+
+import functools
+import types
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch.nn.functional as F
+from torch import nn
+
+import handmade
+from handmade import activations
+from reference.torch_modules import TORCH, Namespace, build
+
+from ..cases.components import COMPONENTS
+from .adapter import Adapter
+from .call import Call
+
+HANDMADE = Namespace(
+    handmade,
+    lambda *arguments, **keywords: handmade.scaled_dot_product_attention(*arguments, **keywords),
+    {
+        "gelu_tanh": functools.partial(activations.gelu, approximate="tanh"),
+        "silu": F.silu,
+        "gelu_callable": activations.gelu,
+    },
+)
+
+
+class TorchInterface(Adapter):
+    """A component called exactly as torch's; every option of the constructor and the call is passed on."""
+
+    def __init__(self, component: str, namespace: Namespace, dead_rows: str = "zero") -> None:
+        self.component = component  # type: ignore[misc]
+        self.namespace = namespace
+        self.dead_rows = dead_rows  # type: ignore[misc]
+
+    def build(self, config: SimpleNamespace) -> nn.Module:
+        options = dict(vars(config))
+        factory = {name: options.pop(name) for name in ("dropout", "dtype", "device") if name in options}
+        if self.component == "attention":
+            factory = {}
+        return build(self.component, options, self.namespace, **factory)
+
+    def forward(self, module: nn.Module, call: Call) -> Any:
+        return module(**call.arguments)
+
+
+def torch_interface(namespace: Namespace, dead_rows: str = "zero") -> Mapping[str, Adapter]:
+    """An adapter for every component."""
+    return types.MappingProxyType({name: TorchInterface(name, namespace, dead_rows) for name in COMPONENTS})
+
+
+def handmade_subject() -> Mapping[str, Adapter]:
+    """The handmade model."""
+    return torch_interface(HANDMADE)
+
+
+def torch_subject() -> Mapping[str, Adapter]:
+    """torch.nn itself, on the path that the case's gradients take."""
+    return torch_interface(TORCH)

@@ -1,0 +1,94 @@
+"""The error budget: every tolerance of the suite, in one place.
+
+An error is a distance from the float64 oracle. A subject may be `FACTOR` times as far from it as torch is at the same
+precision, plus a floor of a few roundings, because torch's error can be 0 by chance:
+
+    rms(subject − oracle) ≤ k · t · rms(oracle) + floor
+    max|subject − oracle| ≤ k · max(max|torch − oracle|, t · max|oracle|) + floor
+
+where t is torch's relative rms error in this tensor or its typical one in the run, whichever is larger: in a tensor
+of six elements a small error is luck. Measured on a correct hand-built model, the ratio of the two errors is 0.95 in
+the median of float32 and 1.34 at most, 1.2 and 1.6 in bfloat16, 1.2 and 2.2 in float16: a factor of 3 is generous,
+and a wrong epsilon still shows. Where torch itself is wrong its error is no yardstick, so it is believed only up to
+`TRUST` roundings.
+
+A gradient is a difference of terms of its siblings' size (a saturated softmax passes 1e-9 of what its value gets), so
+the rounding of those terms belongs to its floor; they are products of two inputs and grow with the square of their
+magnitude.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+FACTOR = {"output": 3.0, "gradient": 4.0}
+# In float64 the oracle rounds as much as the subject does, so the floor is the relative agreement that is asked for.
+FLOAT64_AGREEMENT = 1e-12
+FLOOR_RMS = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 8.0, "float16": 8.0, "bfloat16": 8.0}
+FLOOR_MAX = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 32.0, "float16": 32.0, "bfloat16": 32.0}
+FLOOR_TERMS = {"float64": 8.0, "float32": 8.0, "float16": 2.0, "bfloat16": 1.0}
+# Roundings (ε) of relative rms error up to which torch is believed: the condition numbers of the cases stay below.
+TRUST = {
+    "output": {"float64": 1e4, "float32": 1e3, "float16": 100.0, "bfloat16": 32.0},
+    "gradient": {"float64": 1e4, "float32": 1e3, "float16": 500.0, "bfloat16": 64.0},
+}
+# A gradient whose rms is below this many ε of its siblings' is zero in exact arithmetic (a key's bias, say).
+ZERO_GRADIENT = 1e3
+# Agreement of two runs of one subject that may differ in the order of their sums only: roundings of the largest element.
+SAME = 64.0
+# The chance with which a correct implementation may fail a statistical clause.
+SIGNIFICANCE = 1e-9
+
+
+def epsilon(dtype: str) -> float:
+    """The rounding unit of a dtype."""
+    return torch.finfo(getattr(torch, dtype)).eps
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A root mean square and a largest absolute value."""
+
+    rms: float
+    worst: float
+
+
+def budget(kind: str, dtype: str, torch_error: Measure, scale: Measure, terms: float, typical: float) -> Measure:
+    """The largest errors that conform.
+
+    Args:
+        kind: "output" or "gradient".
+        dtype: of the case.
+        torch_error: torch's own.
+        scale: of the oracle's values.
+        terms: size of the terms that a gradient is a difference of; 0 for an output.
+        typical: torch's typical relative rms error in this run.
+    """
+    eps = epsilon(dtype)
+    trust = TRUST[kind][dtype] * eps
+    typical = min(typical, trust)
+    floor = FLOOR_TERMS[dtype] * eps * terms
+    rms = max(min(torch_error.rms, trust * scale.rms), typical * scale.rms)
+    worst = max(min(torch_error.worst, trust * scale.worst), typical * scale.worst)
+    return Measure(
+        FACTOR[kind] * rms + FLOOR_RMS[dtype] * eps * scale.rms + floor,
+        FACTOR[kind] * worst + FLOOR_MAX[dtype] * eps * scale.worst + floor * FLOOR_MAX["float32"] / FLOOR_RMS["float32"],
+    )
+
+
+def trusted(kind: str, dtype: str, scale: float, terms: float) -> float:
+    """The rms error up to which torch is right."""
+    eps = epsilon(dtype)
+    return TRUST[kind][dtype] * eps * scale + FLOOR_TERMS[dtype] * eps * terms
+
+
+def ratio(dtype: str, error: float, torch_error: float, scale: float, terms: float, typical: float) -> float | None:
+    """An error as a multiple of torch's, taken to be no less than is typical of it in the run.
+
+    None where the exact value is zero, and where both errors are the rounding of larger terms that cancel.
+    """
+    if scale <= ZERO_GRADIENT * epsilon("float64") * terms or not torch_error < float("inf"):
+        return None
+    if scale == 0 or max(error, torch_error) <= epsilon(dtype) * terms:
+        return None
+    return error / max(torch_error, typical * scale, epsilon(dtype) / 4 * scale)

@@ -1,0 +1,122 @@
+"""Argument checks: each names the argument, what was expected and what came, before anything is computed."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+# Since torch 2.4 the question takes the device's type; before, each device had a function of its own.
+_AUTOCAST_BY_DEVICE = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
+
+
+def positive(name: str, value: int) -> None:
+    """`value` is at least 1."""
+    if value <= 0:
+        raise ValueError(f"{name}: expected an integer greater than 0, got {value}")
+
+
+def probability(name: str, value: float) -> None:
+    """`value` lies in [0, 1]."""
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}: expected a probability between 0 and 1, got {value}")
+
+
+def divisible(name: str, value: int, by: str, divisor: int) -> None:
+    """`value` is a multiple of `divisor`."""
+    if value % divisor != 0:
+        raise ValueError(f"{name}: expected a multiple of {by}={divisor}, got {value}")
+
+
+def tensor(name: str, value: object) -> None:
+    """`value` is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+
+
+def trailing_shape(name: str, value: Tensor, shape: Sequence[int]) -> None:
+    """The last dimensions of `value` are `shape`."""
+    tensor(name, value)
+    if tuple(value.shape[-len(shape) :]) != tuple(shape):
+        raise ValueError(f"{name}: expected shape (..., {_sizes(shape)}), got {_shape(value)}")
+
+
+def shape(name: str, value: Tensor, *alternatives: Sequence[int], meaning: str = "") -> None:
+    """`value` has one of the shapes."""
+    tensor(name, value)
+    if tuple(value.shape) not in {tuple(sizes) for sizes in alternatives}:
+        wanted = " or ".join(f"({_sizes(sizes)})" for sizes in alternatives)
+        raise ValueError(f"{name}: expected shape {wanted}{meaning and f' = {meaning}'}, got {_shape(value)}")
+
+
+def sequence(name: str, value: Tensor, features: int, features_name: str, dim: int | None = None) -> None:
+    """`value` is (length, features), or with a batch dimension as well; `dim` fixes which of the two."""
+    tensor(name, value)
+    if value.dim() not in ((2, 3) if dim is None else (dim,)):
+        wanted = "2-D (unbatched) or 3-D (batched)" if dim is None else f"{dim}-D like the query"
+        raise ValueError(f"{name}: expected a {wanted} tensor, got {value.dim()}-D {_shape(value)}")
+    if value.size(-1) != features:
+        raise ValueError(f"{name}: expected {features_name}={features} features last, got {_shape(value)}")
+
+
+def matching(name: str, value: Tensor, other_name: str, other: Tensor, dims: Sequence[int], what: str) -> None:
+    """`value` and `other` agree in the sizes of `dims`."""
+    mine, theirs = (tuple(x.size(dim) for dim in dims) for x in (value, other))
+    if mine != theirs:
+        raise ValueError(f"{name}: expected the {what} of {other_name}, {theirs}, got {mine} in {_shape(value)}")
+
+
+def same_kind(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
+    """`value` has the dtype and device of `other`; under autocast the dtypes may differ."""
+    if value.dtype != other.dtype and not _autocast(value.device.type):
+        raise ValueError(f"{name}: expected the dtype of {other_name}, {other.dtype}, got {value.dtype}")
+    if value.device != other.device:
+        raise ValueError(f"{name}: expected the device of {other_name}, {other.device}, got {value.device}")
+
+
+def mask_kind(name: str, mask: Tensor) -> None:
+    """`mask` is boolean or floating: an integer mask could mean either."""
+    tensor(name, mask)
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(f"{name}: expected a boolean or floating mask, got {mask.dtype}")
+
+
+def attention_masks(
+    attn_mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    is_causal: bool | None,
+    *,
+    batch: int | None,
+    heads: int,
+    queries: int,
+    keys: int,
+    names: tuple[str, str, str] = ("attn_mask", "key_padding_mask", "is_causal"),
+) -> None:
+    """The masks of one attention fit its sizes; `batch` is None for an unbatched call."""
+    attn_name, padding_name, causal_name = names
+    if attn_mask is not None:
+        mask_kind(attn_name, attn_mask)
+        per_head = ((batch or 1) * heads, queries, keys)
+        shape(attn_name, attn_mask, (queries, keys), per_head, meaning="(L, S) or (N·heads, L, S)")
+    elif is_causal:
+        raise ValueError(
+            f"{causal_name}: expected {attn_name} with it, since the hint only describes a mask, got None; "
+            "generate_square_subsequent_mask makes one"
+        )
+    if key_padding_mask is not None:
+        mask_kind(padding_name, key_padding_mask)
+        sizes = (keys,) if batch is None else (batch, keys)
+        shape(padding_name, key_padding_mask, sizes, meaning="(S,)" if batch is None else "(N, S)")
+
+
+def _autocast(device_type: str) -> bool:
+    if _AUTOCAST_BY_DEVICE:
+        return torch.is_autocast_enabled(device_type)
+    return torch.is_autocast_cpu_enabled() if device_type == "cpu" else torch.is_autocast_enabled()
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(str(size) for size in sizes)
+
+
+def _shape(value: Tensor) -> str:
+    return f"({_sizes(value.shape)})"
