@@ -13,9 +13,10 @@ import torch
 
 from .cases.case import Case
 from .cases.components import COMPONENTS, Attention, length
-from .cases.masks import attention_mask, padding_mask
+from .cases.masks import CAUSAL_KINDS, attention_mask, padding_mask
 
-CAUSAL_HINT = {"true": True, "false": False}
+# What the callee is told of a causal mask; "wrong" says it of other masks as well.
+HINTS: dict[str, tuple[bool, ...]] = {"default": (), "true": (True,), "false": (False,), "wrong": (True,)}
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,9 @@ def _flags(case: Case) -> dict[str, Any]:
     if case.component == "multihead_attention":
         flags = {"need_weights": case.need_weights, "average_attn_weights": case.average_attn_weights}
     for attention in COMPONENTS[case.component].attentions:
-        if case.hint != "default" and attention.hint_argument and getattr(case, attention.mask) != "none":
-            flags[attention.hint_argument] = CAUSAL_HINT[case.hint]
+        kind = getattr(case, attention.mask)
+        if attention.hint_argument and kind != "none" and (kind in CAUSAL_KINDS or case.hint == "wrong"):
+            flags.update({attention.hint_argument: hint for hint in HINTS[case.hint]})
     return flags
 
 
@@ -165,7 +167,8 @@ def _rows(case: Case, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     for attention in component.attentions:
         if attention.query != component.rows:
             continue
-        if attention.key == component.rows and attention.padding in inputs.masks:
+        to_itself = attention.key == component.rows or case.attends == "self"
+        if to_itself and attention.padding in inputs.masks:
             padding = inputs.masks[attention.padding]
             real = ~(padding if padding.dtype == bool else padding == -np.inf)
         if not (case.add_bias_kv or case.add_zero_attn):

@@ -26,7 +26,7 @@ FACTOR = {"output": 3.0, "gradient": 4.0}
 FLOAT64_AGREEMENT = 1e-12
 FLOOR_RMS = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 8.0, "float16": 8.0, "bfloat16": 8.0}
 FLOOR_MAX = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 32.0, "float16": 32.0, "bfloat16": 32.0}
-FLOOR_TERMS = {"float64": 8.0, "float32": 8.0, "float16": 2.0, "bfloat16": 1.0}
+FLOOR_TERMS = {"float64": 64.0, "float32": 16.0, "float16": 2.0, "bfloat16": 1.0}
 # Roundings (ε) of relative rms error up to which torch is believed: the condition numbers of the cases stay below.
 TRUST = {
     "output": {"float64": 1e4, "float32": 1e3, "float16": 100.0, "bfloat16": 32.0},

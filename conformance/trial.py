@@ -2,13 +2,16 @@
 
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from . import arguments, tolerance
 from .cases.case import Case
+from .cases.components import COMPONENTS
 from .clauses import Clause, Level
 from .comparison import Comparison, compare, rms
 from .inputs import Inputs, make_inputs
@@ -66,10 +69,23 @@ class Trial:
         Raises:
             Unsupported: the subject has an interface of its own.
         """
-        if not isinstance(self.adapter, TorchInterface):
-            raise Unsupported("it has an interface of its own, and the clause is about torch's")
+        self._require_torch_interface()
         instance = self.instance(dropout, **changes)
         return instance.module.train(self.case.mode == "train")
+
+    def construct(self, **options: Any) -> nn.Module:
+        """The subject's module as its constructor leaves it, with some of torch's constructor options changed.
+
+        Raises:
+            Unsupported: the subject has an interface of its own.
+        """
+        self._require_torch_interface()
+        given = {**COMPONENTS[self.case.component].options(self.case), "dtype": getattr(torch, self.case.dtype)}
+        return self.adapter.build(SimpleNamespace(**{**given, **options}))
+
+    def _require_torch_interface(self) -> None:
+        if not isinstance(self.adapter, TorchInterface):
+            raise Unsupported("it has an interface of its own, and the clause is about torch's")
 
     def call_arguments(self, inputs: Inputs | None = None, gradient: bool = False) -> dict[str, Any]:
         """The arguments of the case as torch's forward takes them."""
@@ -111,11 +127,17 @@ class Trial:
 
     def require_same(self, name: str, found: np.ndarray | None, expected: np.ndarray | None) -> None:
         """Two observations of the subject agree up to the order of their sums."""
+        apart = self.apart(found, expected)
+        if apart:
+            raise Difference(f"{name}{apart}")
+
+    def apart(self, found: np.ndarray | None, expected: np.ndarray | None) -> str:
+        """How two observations of the subject differ by more than the order of their sums; empty if they do not."""
         if found is None or expected is None or found.shape != expected.shape:
             shapes = [None if value is None else value.shape for value in (found, expected)]
-            raise Difference(f"{name}: expected shape {shapes[1]}, got {shapes[0]}")
+            return f": expected shape {shapes[1]}, got {shapes[0]}"
         if found.size == 0:
-            return
+            return ""
         with np.errstate(invalid="ignore"):
             distance = np.where((found == expected) | (np.isnan(found) & np.isnan(expected)), 0, np.abs(found - expected))
         distance = np.where(np.isnan(distance), np.inf, distance)
@@ -123,19 +145,19 @@ class Trial:
         largest = float(np.abs(finite).max()) if finite.size else 0.0
         limit = tolerance.SAME * tolerance.epsilon(self.case.dtype) * max(largest, np.finfo(float).tiny)
         worst = np.unravel_index(int(distance.argmax()), distance.shape)
-        if distance[worst] > limit:
-            raise Difference(
-                f"{name}{[int(i) for i in worst]}: expected {expected[worst]:.9g}, got {found[worst]:.9g}, "
-                f"{distance[worst]:.3g} apart where {limit:.3g} is rounding"
-            )
+        if distance[worst] <= limit:
+            return ""
+        return (
+            f"{[int(i) for i in worst]}: expected {expected[worst]:.9g}, got {found[worst]:.9g}, "
+            f"{distance[worst]:.3g} apart where {limit:.3g} is rounding"
+        )
 
     def require_same_gradients(self, found: Observation, expected: Observation) -> None:
         """Two observations of the subject have the same gradients."""
         largest = max((rms(value) for value in expected.gradients.values()), default=0.0)
         for name, value in expected.gradients.items():
             # A gradient that is zero in exact arithmetic is rounding of the others' size.
-            scale = np.full((1,), largest * tolerance.ZERO_GRADIENT * tolerance.epsilon("float64"))
-            if rms(value) > scale:
+            if rms(value) > largest * tolerance.ZERO_GRADIENT * tolerance.epsilon(self.case.dtype):
                 self.require_same(f"gradient of {name}", found.gradients.get(name), value)
 
     def settle(self) -> None:

@@ -70,12 +70,14 @@ def scaled_dot_product_attention(
 
     Raises:
         ValueError: shapes that do not fit, both attn_mask and is_causal, head counts that do not divide.
-        TypeError: a mask that is neither boolean nor floating.
+        TypeError: tensors that are not floating, a mask that is neither boolean nor floating.
 
     Counterpart: `torch.nn.functional.scaled_dot_product_attention`.
     Source: Vaswani et al. 2017, equation 1; grouped heads: Ainslie et al. 2023, "GQA", section 2.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if scale is not None:
+        checks.number("scale", scale)
     if enable_gqa:
         key, value = (repeat_heads(x, query.size(-3)) for x in (key, value))
     if is_causal:
@@ -98,7 +100,7 @@ def _check(
     enable_gqa: bool,
 ) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
-        checks.tensor(name, x)
+        checks.floating(name, x)
         if x.dim() < (3 if enable_gqa else 2):
             raise ValueError(f"{name}: expected at least {3 if enable_gqa else 2} dimensions, got {x.dim()}")
         checks.same_kind(name, x, "query", query)
@@ -116,7 +118,7 @@ def _check(
         raise ValueError(f"query, key, value: expected batch dimensions that broadcast, got {shapes}") from None
     if attn_mask is None:
         return
-    checks.mask_kind("attn_mask", attn_mask)
+    checks.mask_kind("attn_mask", attn_mask, query)
     if is_causal:
         raise ValueError("attn_mask: expected None together with is_causal=True, got a mask")
     heads = query.shape[-3:-2] if enable_gqa else ()

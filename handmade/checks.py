@@ -1,22 +1,46 @@
 """Argument checks: each names the argument, what was expected and what came, before anything is computed."""
 
+import numbers
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from .precision import HALVES
 
 # Since torch 2.4 the question takes the device's type; before, each device had a function of its own.
 _AUTOCAST_BY_DEVICE = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
 
 
 def positive(name: str, value: int) -> None:
-    """`value` is at least 1."""
+    """`value` is an integer of at least 1."""
+    integer(name, value)
     if value <= 0:
         raise ValueError(f"{name}: expected an integer greater than 0, got {value}")
 
 
+def not_negative(name: str, value: int) -> None:
+    """`value` is an integer of at least 0."""
+    integer(name, value)
+    if value < 0:
+        raise ValueError(f"{name}: expected an integer of at least 0, got {value}")
+
+
+def integer(name: str, value: object) -> None:
+    """`value` is an integer."""
+    if not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}: expected an integer, got {value!r}")
+
+
+def number(name: str, value: object) -> None:
+    """`value` is a real number."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
 def probability(name: str, value: float) -> None:
     """`value` lies in [0, 1]."""
+    number(name, value)
     if not 0 <= value <= 1:
         raise ValueError(f"{name}: expected a probability between 0 and 1, got {value}")
 
@@ -73,11 +97,29 @@ def same_kind(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
         raise ValueError(f"{name}: expected the device of {other_name}, {other.device}, got {value.device}")
 
 
-def mask_kind(name: str, mask: Tensor) -> None:
-    """`mask` is boolean or floating: an integer mask could mean either."""
+def floating(name: str, value: Tensor) -> None:
+    """`value` is a floating tensor."""
+    tensor(name, value)
+    if not value.is_floating_point():
+        raise TypeError(f"{name}: expected a floating tensor, got {value.dtype}")
+
+
+def normalized_kind(name: str, value: Tensor, parameter: Tensor) -> None:
+    """`value` has the dtype of the norm's parameter, which may be float32 for a half; under autocast any."""
+    widened = value.dtype in HALVES and parameter.dtype == torch.float32
+    if not widened:
+        same_kind(name, value, "the parameters", parameter)
+
+
+def mask_kind(name: str, mask: Tensor, query: Tensor) -> None:
+    """`mask` is boolean (an integer mask could mean either polarity), of the query's dtype, or float32."""
     tensor(name, mask)
-    if mask.dtype != torch.bool and not mask.is_floating_point():
+    if mask.dtype == torch.bool:
+        return
+    if not mask.is_floating_point():
         raise TypeError(f"{name}: expected a boolean or floating mask, got {mask.dtype}")
+    if mask.dtype != torch.float32:
+        same_kind(name, mask, "the query", query)
 
 
 def attention_masks(
@@ -85,6 +127,7 @@ def attention_masks(
     key_padding_mask: Tensor | None,
     is_causal: bool | None,
     *,
+    query: Tensor,
     batch: int | None,
     heads: int,
     queries: int,
@@ -94,7 +137,7 @@ def attention_masks(
     """The masks of one attention fit its sizes; `batch` is None for an unbatched call."""
     attn_name, padding_name, causal_name = names
     if attn_mask is not None:
-        mask_kind(attn_name, attn_mask)
+        mask_kind(attn_name, attn_mask, query)
         per_head = ((batch or 1) * heads, queries, keys)
         shape(attn_name, attn_mask, (queries, keys), per_head, meaning="(L, S) or (N·heads, L, S)")
     elif is_causal:
@@ -103,7 +146,7 @@ def attention_masks(
             "generate_square_subsequent_mask makes one"
         )
     if key_padding_mask is not None:
-        mask_kind(padding_name, key_padding_mask)
+        mask_kind(padding_name, key_padding_mask, query)
         sizes = (keys,) if batch is None else (batch, keys)
         shape(padding_name, key_padding_mask, sizes, meaning="(S,)" if batch is None else "(N, S)")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from . import masks
+from . import checks, masks
 from .activations import Activation, relu, resolve
 from .dropout import Dropout
 from .encoder import check_masks, check_sequence, copies, mask_length
@@ -54,6 +54,7 @@ class TransformerDecoderLayer(Module):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        checks.not_negative("dim_feedforward", dim_feedforward)
         super().__init__()
         factory = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
@@ -102,12 +103,13 @@ class TransformerDecoderLayer(Module):
         """
         check_sequence("tgt", tgt, self.self_attn)
         check_sequence("memory", memory, self.multihead_attn, like=tgt)
+        heads, batch_first = self.self_attn.num_heads, self.self_attn.batch_first
         check_masks(
-            tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal, self.self_attn,
+            tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal, heads, batch_first,
             ("tgt_mask", "tgt_key_padding_mask", "tgt_is_causal"),
         )  # fmt: skip
         check_masks(
-            tgt, memory, memory_mask, memory_key_padding_mask, memory_is_causal, self.multihead_attn,
+            tgt, memory, memory_mask, memory_key_padding_mask, memory_is_causal, heads, batch_first,
             ("memory_mask", "memory_key_padding_mask", "memory_is_causal"),
         )  # fmt: skip
 
@@ -181,7 +183,7 @@ class TransformerDecoder(Module):
             TypeError: a mask that is neither boolean nor floating.
         """
         x = tgt
-        hint = masks.is_causal_mask(tgt_mask, tgt_is_causal, mask_length(tgt_mask))
+        hint = masks.is_causal_mask(tgt_mask, tgt_is_causal, mask_length("tgt_mask", tgt_mask))
         for layer in self.layers:
             x = layer(
                 x,

@@ -55,6 +55,7 @@ class TransformerEncoderLayer(Module):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        checks.not_negative("dim_feedforward", dim_feedforward)
         super().__init__()
         factory = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
@@ -92,7 +93,7 @@ class TransformerEncoderLayer(Module):
         """
         check_sequence("src", src, self.self_attn)
         check_masks(
-            src, src, src_mask, src_key_padding_mask, is_causal, self.self_attn,
+            src, src, src_mask, src_key_padding_mask, is_causal, self.self_attn.num_heads, self.self_attn.batch_first,
             ("src_mask", "src_key_padding_mask", "is_causal"),
         )  # fmt: skip
 
@@ -162,7 +163,7 @@ class TransformerEncoder(Module):
             TypeError: a mask that is neither boolean nor floating.
         """
         x = src
-        hint = masks.is_causal_mask(mask, is_causal, mask_length(mask))
+        hint = masks.is_causal_mask(mask, is_causal, mask_length("mask", mask))
         for layer in self.layers:
             x = layer(x, src_mask=mask, is_causal=hint, src_key_padding_mask=src_key_padding_mask)
         return x if self.norm is None else self.norm(x)
@@ -170,14 +171,16 @@ class TransformerEncoder(Module):
 
 def copies(layer: Module, count: int) -> ModuleList:
     """Deep copies of a layer, all with its parameters' values and none with its parameters."""
-    if count < 0:
-        raise ValueError(f"num_layers: expected an integer of at least 0, got {count}")
+    checks.not_negative("num_layers", count)
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
-def mask_length(mask: Tensor | None) -> int:
-    """The number of queries that a mask is made for."""
-    return 0 if mask is None else mask.size(-2)
+def mask_length(name: str, mask: Tensor | None) -> int:
+    """The number of queries that a mask is made for; the layers refuse one that has none."""
+    if mask is None:
+        return 0
+    checks.tensor(name, mask)
+    return mask.size(-2) if mask.dim() > 1 else 0
 
 
 def check_sequence(name: str, x: Tensor, attn: MultiheadAttention, like: Tensor | None = None) -> None:
@@ -194,18 +197,20 @@ def check_masks(
     attn_mask: Tensor | None,
     key_padding_mask: Tensor | None,
     is_causal: bool,
-    attn: MultiheadAttention,
+    heads: int,
+    batch_first: bool,
     names: tuple[str, str, str],
 ) -> None:
     """The masks fit the attention of `queries` to `keys`, under the names that the caller gave them."""
     batched = queries.dim() == 3
-    length = 1 if batched and attn.batch_first else 0
+    length = 1 if batched and batch_first else 0
     checks.attention_masks(
         attn_mask,
         key_padding_mask,
         is_causal,
+        query=queries,
         batch=queries.size(1 - length) if batched else None,
-        heads=attn.num_heads,
+        heads=heads,
         queries=queries.size(length),
         keys=keys.size(length),
         names=names,

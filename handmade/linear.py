@@ -21,7 +21,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Counterpart: `torch.nn.functional.linear`.
     """
-    rows = input.reshape(-1, input.size(-1)) if input.dim() != 2 else input
+    # The number of rows is spelt out: -1 is ambiguous where there are no features.
+    rows = input.reshape(math.prod(input.shape[:-1]), input.size(-1)) if input.dim() != 2 else input
     # addmm rounds the sum of product and bias once, which a product followed by `+` would not.
     flat = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
     return flat.reshape(*input.shape[:-1], weight.size(0))

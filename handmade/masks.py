@@ -8,6 +8,8 @@ A floating mask is added to the scores in both. Inside this package a mask of th
 import torch
 from torch import Tensor
 
+from . import checks
+
 
 def generate_square_subsequent_mask(
     sz: int, device: torch.device | None = None, dtype: torch.dtype | None = None
@@ -24,6 +26,7 @@ def generate_square_subsequent_mask(
 
     Counterpart: `torch.nn.Transformer.generate_square_subsequent_mask`.
     """
+    checks.not_negative("sz", sz)
     return torch.full((sz, sz), -torch.inf, device=device, dtype=dtype).triu(1)
 
 

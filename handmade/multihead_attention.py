@@ -57,6 +57,9 @@ class MultiheadAttention(Module):
         checks.positive("num_heads", num_heads)
         checks.divisible("embed_dim", embed_dim, "num_heads", num_heads)
         checks.probability("dropout", dropout)
+        for name, size in (("kdim", kdim), ("vdim", vdim)):
+            if size is not None:
+                checks.not_negative(name, size)
         super().__init__()
         self.embed_dim = embed_dim
         self.num_heads = num_heads
@@ -216,6 +219,7 @@ class MultiheadAttention(Module):
             attn_mask,
             key_padding_mask,
             is_causal,
+            query=query,
             batch=query.size(batch_dim) if query.dim() == 3 else None,
             heads=self.num_heads,
             queries=query.size(length_dim),

@@ -34,12 +34,15 @@ def layer_norm(
         The shape and dtype of `input`, contiguous in memory as torch's is (dropout's draws depend on it).
 
     Raises:
-        ValueError: the trailing dimensions are not normalized_shape.
+        ValueError: the trailing dimensions are not normalized_shape, a dtype that is not the parameters'.
 
     Counterpart: `torch.nn.functional.layer_norm`.
     Source: Ba et al. 2016, "Layer Normalization", section 3.
     """
     checks.trailing_shape("input", input, normalized_shape)
+    for parameter in (weight, bias):
+        if parameter is not None:
+            checks.normalized_kind("input", input, parameter)
     dims = tuple(range(-len(normalized_shape), 0))
     x = widen(input.contiguous())
     centered = x - x.mean(dims, keepdim=True)
@@ -68,7 +71,10 @@ class LayerNorm(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        sizes = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+        for size in sizes:
+            checks.not_negative("normalized_shape", size)
+        checks.number("eps", eps)
         self.normalized_shape = tuple(sizes)
         self.eps = eps
         self.elementwise_affine = elementwise_affine

@@ -9,7 +9,7 @@ from torch.nn import Module, init
 from . import checks, masks
 from .activations import Activation, relu
 from .decoder import TransformerDecoder, TransformerDecoderLayer
-from .encoder import TransformerEncoder, TransformerEncoderLayer
+from .encoder import TransformerEncoder, TransformerEncoderLayer, check_masks
 from .normalization import LayerNorm
 
 
@@ -56,6 +56,8 @@ class Transformer(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        # A stack of somebody else's has masks and lengths of its own, so only our own two are checked beforehand.
+        self._own_stacks = custom_encoder is None and custom_decoder is None
         layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first)
         factory = {"bias": bias, "device": device, "dtype": dtype}
         if custom_encoder is None:
@@ -123,6 +125,18 @@ class Transformer(Module):
         checks.sequence("tgt", tgt, self.d_model, "d_model", src.dim())
         if src.dim() == 3:
             checks.matching("tgt", tgt, "src", src, [0 if self.batch_first else 1], "batch size")
+        if self._own_stacks:
+            for name, x in (("src", src), ("tgt", tgt)):
+                checks.same_kind(name, x, "the parameters", self.encoder.norm.weight)
+            for queries, keys, mask, padding, hint, names in (
+                (src, src, src_mask, src_key_padding_mask, src_is_causal, "src"),
+                (tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal, "tgt"),
+                (tgt, src, memory_mask, memory_key_padding_mask, memory_is_causal, "memory"),
+            ):
+                check_masks(
+                    queries, keys, mask, padding, bool(hint), self.nhead, self.batch_first,
+                    (f"{names}_mask", f"{names}_key_padding_mask", f"{names}_is_causal"),
+                )  # fmt: skip
         memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )

@@ -28,6 +28,11 @@ def has_kind(case: Case, *kinds: str, padding: bool = False) -> bool:
     )
 
 
+def few_masks(case: Case) -> bool:
+    """At most two masks, in float64: more at once, and other dtypes, have clauses of their own."""
+    return len(masks_of(case)) <= 2 and case.dtype == "float64"
+
+
 def floating_masks(case: Case) -> bool:
     """At least one mask that is added to the scores."""
     return any(kind.startswith("float") for kind in masks_of(case).values())

@@ -20,13 +20,15 @@ class Adapter:
             defaults, for example ``{"norm_first": True, "activation": "gelu"}``; a set of values if it takes
             several. Sizes are free. Batch comes first, in and out.
         unsupported: what it does not do, as fields of a case ("memory_mask") or values ("src_mask=float").
-        dead_rows: what a query row that sees no key becomes: "zero", "uniform" or "nan".
+        dead_rows: what the attention of a query that sees no key becomes: "zero", "uniform" or "nan".
+        padded_rows: what the output at padded positions is: "computed" like any other, or "zero".
     """
 
     component: ClassVar[str] = "encoder_layer"
     reference: ClassVar[Mapping[str, Any]] = {}
     unsupported: ClassVar[tuple[str, ...]] = ()
     dead_rows: ClassVar[str] = "zero"
+    padded_rows: ClassVar[str] = "computed"
 
     def build(self, config: SimpleNamespace) -> nn.Module:
         """One module without dropout.

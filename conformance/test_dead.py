@@ -1,0 +1,58 @@
+"""DEAD: query rows that see no key."""
+
+import numpy as np
+
+from .cases.case import Case
+from .cases.select import each
+from .clauses import MEASURED, MUST, POLICY, clause
+from .trial import Trial
+
+DEAD = [
+    *(Case("attention", attn_mask=kind, dtype=dtype) for kind in ("dead", "float_dead") for dtype in ("float64", "float32", "bfloat16")),
+    *(
+        Case("multihead_attention", attn_mask=kind, need_weights=need, average_attn_weights=average, mode=mode)
+        for kind in ("dead", "float_dead", "dead3d")
+        for need, average in ((False, True), (True, True), (True, False))
+        for mode in ("train", "eval")
+    ),
+    *(Case("multihead_attention", key_padding_mask="all", need_weights=need) for need in (False, True)),
+    *(Case("multihead_attention", attends="self", key_padding_mask="all", need_weights=need) for need in (False, True)),
+    *each("encoder_layer", src_mask="dead"),
+    *each("encoder_layer", src_mask="float_dead", batch_first=False, activation="gelu"),
+    *each("encoder_layer", "encoder", src_key_padding_mask="all"),
+    *each("decoder_layer", tgt_mask="dead", memory_mask="float_dead"),
+    *each("decoder_layer", "decoder", memory_key_padding_mask="all"),
+    *each("decoder_layer", "decoder", tgt_key_padding_mask="left", tgt_mask="causal"),
+]  # fmt: skip
+
+
+@clause("DEAD-01", MUST, MEASURED, DEAD)
+def test_live_rows(trial: Trial) -> None:
+    """A row that sees no key leaves all other rows untouched."""
+    trial.compare_output()
+
+
+@clause("DEAD-02", MUST, MEASURED, DEAD)
+def test_gradients(trial: Trial) -> None:
+    """A row that sees no key, with no cotangent of its own, leaves every gradient untouched and finite."""
+    trial.compare_gradients(lambda name: True)
+
+
+@clause("DEAD-03", POLICY, MEASURED, [
+    case for case in DEAD if case.component in ("attention", "multihead_attention") and case.dtype != "bfloat16"
+])  # fmt: skip
+def test_policy(trial: Trial) -> None:
+    """The attention of a row that sees no key is 0, the mean of all values, or NaN, as the subject declares."""
+    dead = ~trial.run.inputs.live
+    found, zero = trial.run.subject.output[dead], trial.run.witnesses.oracle.output[dead]
+    trial.policy = "nan" if np.isnan(found).any() else "uniform" if trial.apart(found, zero) else "zero"
+    declared = trial.adapter.dead_rows
+    trial.require(trial.policy == declared, f"dead rows: expected {declared} as declared, got {trial.policy}")
+
+
+@clause("DEAD-04", MUST, MEASURED, [Case("multihead_attention", attn_mask="dead", mode=mode) for mode in ("train", "eval")])
+def test_same_with_weights(trial: Trial) -> None:
+    """What becomes of a row that sees no key does not depend on whether weights are asked for."""
+    asked = trial.observe().output
+    not_asked = trial.observe(trial.inputs.but(flags={"need_weights": False})).output
+    trial.require_same("output", not_asked, asked)

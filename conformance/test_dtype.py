@@ -1,0 +1,50 @@
+"""DTYPE: float32, bfloat16, float16, and other devices."""
+
+import torch
+
+from .cases.select import MODULES, each
+from .clauses import DOCS, MEASURED, MUST, clause
+from .test_mode import MASKED
+from .trial import Trial
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+@clause("DTYPE-01", MUST, DOCS, [
+    case.but(dtype=dtype) for dtype in DTYPES for case in (*each("attention", "layer_norm", *MODULES), *each(*MODULES, **MASKED))
+])  # fmt: skip
+def test_kept(trial: Trial) -> None:
+    """The output has the dtype of the inputs and the parameters."""
+    expected = getattr(torch, trial.case.dtype)
+    for dtype in trial.observe().dtypes:
+        trial.require(dtype in (expected, None), f"expected {expected}, got {dtype}")
+
+
+@clause("DTYPE-02", MUST, MEASURED, lambda c: c.dtype == "float32" and c.device == "cpu")
+def test_float32(trial: Trial) -> None:
+    """In float32 the output is as near to the exact values as torch's, by the error budget."""
+    trial.compare_output()
+
+
+@clause("DTYPE-03", MUST, MEASURED, lambda c: c.dtype == "bfloat16")
+def test_bfloat16(trial: Trial) -> None:
+    """In bfloat16 the output is as near to the exact values as torch's, by the error budget."""
+    trial.compare_output()
+
+
+@clause("DTYPE-04", MUST, MEASURED, lambda c: c.dtype == "float16")
+def test_float16(trial: Trial) -> None:
+    """In float16 the output is as near to the exact values as torch's, by the error budget."""
+    trial.compare_output()
+
+
+@clause("DTYPE-05", MUST, MEASURED, lambda c: c.device == "accelerator")
+def test_accelerator(trial: Trial) -> None:
+    """On an accelerator the output is as near to the exact values as torch's there, by the error budget."""
+    trial.compare_output()
+
+
+@clause("DTYPE-06", MUST, MEASURED, each("attention", *MODULES, dtype="float64", **MASKED))
+def test_float64_throughout(trial: Trial) -> None:
+    """In float64 nothing is computed in less: the output agrees with the exact values to 1e-12."""
+    trial.compare_output()

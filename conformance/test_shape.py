@@ -1,0 +1,75 @@
+"""SHAPE: shapes of outputs, unbatched and empty calls, short sequences."""
+
+import numpy as np
+
+from .cases.case import Case
+from .cases.select import MODULES, each, few_masks, unmasked
+from .clauses import DOCS, MUST, clause
+from .trial import Trial
+
+
+@clause("SHAPE-01", MUST, DOCS, lambda c: unmasked(c) or c.dtype != "float64")
+def test_output(trial: Trial) -> None:
+    """The output has the shape of the query (of the target in a decoder), in the layout of the inputs."""
+    found, expected = trial.run.subject, trial.inputs.cotangents
+    for number, cotangent in enumerate(expected):
+        got = found.outputs[number] if number < len(found.outputs) else None
+        wanted = None if cotangent is None else cotangent.shape
+        trial.require((None if got is None else got.shape) == wanted, f"output {number}: expected {wanted}, got {got}")
+
+
+@clause("SHAPE-02", MUST, DOCS, [
+    *each("multihead_attention", attn_mask="float3d", key_padding_mask="right", batch=1),
+    *each("multihead_attention", attends="self", attn_mask="bool", batch=1, add_bias_kv=True, need_weights=False),
+    *each(*MODULES[1:], batch=1, src_mask="float3d", tgt_mask="causal", memory_mask="float",
+          src_key_padding_mask="float", tgt_key_padding_mask="right", memory_key_padding_mask="holes"),
+    *each(*MODULES[1:], batch=1, batch_first=False, memory_key_padding_mask="holes"),
+])  # fmt: skip
+def test_unbatched(trial: Trial) -> None:
+    """A call without a batch dimension equals the call with a batch of one, gradients included."""
+    batched = trial.observe(gradient=True)
+    unbatched = trial.observe(gradient=True, batch=None)
+    trial.require_same("output", unbatched.output, batched.output)
+    trial.require_same_gradients(unbatched, batched)
+
+
+@clause("SHAPE-03", MUST, DOCS, each("attention", *MODULES))
+def test_empty_batch(trial: Trial) -> None:
+    """A batch of no sequences gives an empty output and zero gradients."""
+    inputs = trial.inputs
+    empty = inputs.but(
+        tensors={name: value[:0] for name, value in inputs.tensors.items()},
+        cotangents=tuple(None if value is None else value[:0] for value in inputs.cotangents),
+    )
+    seen = trial.observe(empty, gradient=True)
+    trial.require(seen.output.shape == inputs.cotangents[0][:0].shape, f"expected no rows, got {seen.output.shape}")
+    for name, gradient in seen.gradients.items():
+        trial.require(not gradient.any(), f"gradient of {name}: expected zeros")
+
+
+@clause("SHAPE-04", MUST, DOCS, lambda c: few_masks(c) and c.component in MODULES and 1 in (c.target, c.source))
+def test_length_one(trial: Trial) -> None:
+    """A source or a target of a single position is a sequence like any other."""
+    trial.compare_output()
+
+
+@clause("SHAPE-05", MUST, DOCS, lambda c: c.component == "attention" and (c.dims != 4 or c.broadcast or bool(c.value_dim)))
+def test_attention_shapes(trial: Trial) -> None:
+    """Attention takes three to five dimensions, batches that broadcast, and values of another width than the keys."""
+    trial.compare_output()
+
+
+@clause("SHAPE-06", MUST, DOCS, lambda c: few_masks(c) and c.component in MODULES and c.batch is None)
+def test_unbatched_values(trial: Trial) -> None:
+    """Without a batch dimension the values are the reference's, under every mask."""
+    trial.compare_output()
+
+
+@clause("SHAPE-07", MUST, DOCS, [Case("attention", target=target, source=source) for target, source in ((0, 5), (5, 0))])
+def test_empty_sequences(trial: Trial) -> None:
+    """Attention over no keys is zero, and over no queries empty."""
+    seen = trial.observe(trial.inputs)
+    trial.require(seen.output.shape == (2, 3, trial.case.target, 4), f"got shape {seen.output.shape}")
+    trial.require(not np.any(seen.output), "expected zeros")
+
+
