@@ -1,0 +1,1 @@
+"""Benchmarks: never part of the gate, and never run in parallel."""
