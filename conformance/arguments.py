@@ -85,8 +85,7 @@ def exact(inputs: Inputs) -> tuple[dict[str, Any], list[np.ndarray | None]]:
     """Arguments and cotangents for the oracle: float64 arrays in the layout of the case."""
     case = inputs.case
     outputs = [
-        None if value is None else _output_layout(value, number, case)
-        for number, value in enumerate(inputs.cotangents)
+        None if value is None else _output_layout(value, number, case) for number, value in enumerate(inputs.cotangents)
     ]
     return {**arrays(inputs), **inputs.flags}, outputs
 

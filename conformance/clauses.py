@@ -1,8 +1,10 @@
 """Clauses: the sentences of the specification, each the docstring of the test that checks it."""
 
 import enum
+import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cases.case import Case
@@ -94,8 +96,8 @@ def clause(
     """
 
     def register(check: Check) -> Check:
-        if id in REGISTRY and REGISTRY[id].check.__qualname__ != check.__qualname__:  # type: ignore[attr-defined]
-            raise ValueError(f"clause {id}: already the id of {REGISTRY[id].check.__qualname__}")  # type: ignore[attr-defined]
+        if id in REGISTRY and REGISTRY[id].check.__qualname__ != check.__qualname__:
+            raise ValueError(f"clause {id}: already the id of {REGISTRY[id].check.__qualname__}")
         if id.rpartition("-")[0] not in CHAPTERS:
             raise ValueError(f"clause {id}: expected a chapter of {list(CHAPTERS)}")
         if not check.__doc__:
@@ -107,3 +109,11 @@ def clause(
         return check
 
     return register
+
+
+def load_all() -> dict[str, Clause]:
+    """Import every chapter, and return the clauses by id."""
+    package = Path(__file__).parent
+    for path in sorted(package.glob("test_*.py")):
+        importlib.import_module(f"{__package__}.{path.stem}")
+    return REGISTRY

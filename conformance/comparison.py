@@ -1,6 +1,7 @@
 """Subject, reference and oracle side by side for one tensor: errors, ratio, worst element, verdict."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +84,7 @@ def compare(
                 return _incomparable(tensor, kind, f"expected shape {oracle.shape}, got {got} from {name}")
             reference = None
     assert subject is not None
-    columns = _columns(oracle, rows)
+    columns = _columns(rows)
     a, o = _select(subject, rows), _select(oracle, rows)
     b = None if reference is None else _select(reference, rows)
     if a.size == 0:
@@ -135,7 +136,7 @@ def rms(values: np.ndarray) -> float:
 
 
 def _errors(values: np.ndarray, exact: np.ndarray) -> tuple[float, float, tuple[int, ...]]:
-    """rms and largest distance, and where it is; not finite where the exact value is finite counts as infinite."""
+    """Rms and largest distance, and where it is; not finite where the exact value is finite counts as infinite."""
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(values - exact)
     same = (values == exact) | (np.isnan(values) & np.isnan(exact))
@@ -164,7 +165,7 @@ def _select(values: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return values if rows is None else values[rows]
 
 
-def _columns(values: np.ndarray, rows: np.ndarray | None):  # type: ignore[no-untyped-def]
+def _columns(rows: np.ndarray | None) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
     """From an index into the selected rows to one into the whole tensor."""
     if rows is None:
         return lambda index: index

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from . import arguments
+from . import arguments, pretrained
 from .trial import Trial
 from .verdicts import Verdict
 
@@ -29,6 +29,8 @@ def evaluate(trial: Trial) -> Outcome:
     """Check a trial's clause on its case; never raises for what the subject does."""
     if trial.case.device == "accelerator" and arguments.accelerator() is None:
         return Outcome(Verdict.SKIPPED, "needs an accelerator, and there is none", 0.0)
+    if trial.case.weights == "trained" and pretrained.requirement():
+        return Outcome(Verdict.SKIPPED, pretrained.requirement(), 0.0)
     refusal = trial.subject.refusal(trial.case)
     if refusal:
         return Outcome(Verdict.NOT_SUPPORTED, refusal, 0.0)

@@ -14,9 +14,10 @@ import torch
 from .cases.case import Case
 from .cases.components import COMPONENTS, Attention, length
 from .cases.masks import CAUSAL_KINDS, attention_mask, padding_mask
+from .pretrained import embedded_sentences
 
 # What the callee is told of a causal mask; "wrong" says it of other masks as well.
-HINTS: dict[str, tuple[bool, ...]] = {"default": (), "true": (True,), "false": (False,), "wrong": (True,)}
+HINTS = {"true": True, "false": False, "wrong": True}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ def representable(value: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def make_inputs(case: Case) -> Inputs:
-    """The inputs of a case, all from its own random streams."""
+    """The inputs of a case, all from its own random streams, or the sentences of a trained encoder."""
+    if case.weights == "trained":
+        return _sentences(case)
     component = COMPONENTS[case.component]
     tensors = {
         name: representable(case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
@@ -78,6 +81,16 @@ def make_inputs(case: Case) -> Inputs:
     inputs = Inputs(case, tensors, masks, _flags(case))
     real, live = _rows(case, inputs)
     return inputs.but(real=real, live=live, cotangents=_cotangents(case, real & live))
+
+
+def _sentences(case: Case) -> Inputs:
+    """Embedded sentences, and the cotangent of a random linear function of their means over the real tokens."""
+    embedded, padding = embedded_sentences(batch_size(case))
+    real = ~padding
+    along = case.rng("cotangent").normal(size=(len(real), 1, case.d_model)) / real.sum(1)[:, None, None]
+    cotangent = representable(along * real[..., None], case.dtype)
+    masks = {"src_key_padding_mask": padding}
+    return Inputs(case, {"src": embedded}, masks, {}, (cotangent,), real, np.ones_like(real))
 
 
 def batch_size(case: Case) -> int:
@@ -136,8 +149,9 @@ def _flags(case: Case) -> dict[str, Any]:
         flags = {"need_weights": case.need_weights, "average_attn_weights": case.average_attn_weights}
     for attention in COMPONENTS[case.component].attentions:
         kind = getattr(case, attention.mask)
-        if attention.hint_argument and kind != "none" and (kind in CAUSAL_KINDS or case.hint == "wrong"):
-            flags.update({attention.hint_argument: hint for hint in HINTS[case.hint]})
+        told = kind in CAUSAL_KINDS or (kind != "none" and case.hint == "wrong")
+        if attention.hint_argument and told and case.hint != "default":
+            flags[attention.hint_argument] = HINTS[case.hint]
     return flags
 
 
@@ -172,7 +186,8 @@ def _rows(case: Case, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
             padding = inputs.masks[attention.padding]
             real = ~(padding if padding.dtype == bool else padding == -np.inf)
         if not (case.add_bias_kv or case.add_zero_attn):
-            live &= visible(inputs, attention).any(-1).all(1)
+            seen = np.asarray(visible(inputs, attention).any(-1))
+            live &= seen.all(1)
     return real, live
 
 
@@ -186,7 +201,7 @@ def _live_rows_of_attention(case: Case, inputs: Inputs) -> np.ndarray:
         seen &= np.broadcast_to(mask if mask.dtype == bool else mask != -np.inf, seen.shape)
     if case.is_causal:
         seen &= np.tri(leading[-1], keys, dtype=bool)
-    return seen.any(-1)
+    return np.asarray(seen.any(-1))
 
 
 def _cotangents(case: Case, rows: np.ndarray) -> tuple[np.ndarray | None, ...]:

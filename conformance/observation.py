@@ -12,9 +12,11 @@ from . import arguments
 from .cases.case import Case
 from .cases.components import COMPONENTS
 from .inputs import Inputs
+from .pretrained import copy_parameters
 from .subjects import export
 from .subjects.adapter import Adapter
 from .subjects.call import Call
+from .verdicts import Unsupported
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,15 @@ class Instance:
         self.module.train(case.mode == "train")
         self.module.zero_grad(set_to_none=True)
         with torch.set_grad_enabled(gradient):
-            returned = self.adapter.forward(self.module, Call(inputs, given))
+            call = Call(inputs, given)
+            returned = self.adapter.forward(self.module, call)
         outputs = returned if isinstance(returned, tuple) else (returned,)
         modified = tuple(name for name, value in before.items() if not _equal(value, given[name]))
         found: dict[str, np.ndarray] = {}
         covered: dict[str, np.ndarray] = {}
         if gradient:
             self._backward(outputs, inputs)
-            found = {name: _input_gradient(given[name], name, case) for name in _leaves(inputs)}
+            found = {name: _input_gradient(given[name], name, case) for name in _leaves(inputs, call.converted)}
             by_parameter, comparable = export.gradients(self.adapter, self.module)
             found.update(arguments.values(by_parameter))
             covered = {name: mask.cpu().numpy() for name, mask in comparable.items()}
@@ -104,7 +107,7 @@ class Instance:
 
 
 def instantiate(adapter: Adapter, case: Case, seed: Case | None = None, dropout: float = 0.0) -> Instance:
-    """Build the adapter's module for a case.
+    """Build the adapter's module for a case, with its random or trained parameters.
 
     Args:
         adapter: whose module.
@@ -112,23 +115,33 @@ def instantiate(adapter: Adapter, case: Case, seed: Case | None = None, dropout:
         seed: the case whose random parameters it gets; None for the case itself.
         dropout: probability; torch's own dropout modules are silenced where it is 0.
     """
+    instance = build(adapter, case, dropout)
+    if (seed or case).weights == "trained":
+        if adapter.export(instance.module) is not None:
+            raise Unsupported("trained parameters can be put only where the names are torch's")
+        copy_parameters(instance.module)
+    else:
+        export.randomise(instance.module, seed or case)
+    return instance
+
+
+def build(adapter: Adapter, case: Case, dropout: float = 0.0) -> Instance:
+    """Build the adapter's module for a case, with whatever parameters it starts with; see `instantiate`."""
     options: dict[str, Any] = COMPONENTS[case.component].options(case)
-    dtype = getattr(torch, case.dtype)
-    config = SimpleNamespace(**options, dropout=dropout, dtype=dtype, device=arguments.device(case))
-    module = adapter.build(config)
-    module = module.to(dtype=dtype, device=arguments.device(case))
+    dtype, device = getattr(torch, case.dtype), arguments.device(case)
+    module = adapter.build(SimpleNamespace(**options, dropout=dropout, dtype=dtype, device=device))
+    module = module.to(dtype=dtype, device=device)
     leftover = 0
     for part in module.modules():
         if dropout == 0.0 and isinstance(part, nn.Dropout) and part.p > 0:
             part.p = 0.0
             leftover += 1
-    export.randomise(module, seed or case)
     return Instance(adapter, module, case, leftover)
 
 
-def _leaves(inputs: Inputs) -> list[str]:
-    """The arguments that collect gradients: each tensor once, and floating masks."""
-    floating = [name for name, mask in inputs.masks.items() if mask.dtype != bool]
+def _leaves(inputs: Inputs, converted: set[str]) -> list[str]:
+    """The arguments that collect gradients: each tensor once, and the floating masks that were given as they are."""
+    floating = [name for name, mask in inputs.masks.items() if mask.dtype != bool and name not in converted]
     return [*inputs.tensors, *floating]
 
 

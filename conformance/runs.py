@@ -17,7 +17,7 @@ from .cases.case import Case
 from .cases.components import COMPONENTS
 from .comparison import relative_error, rms
 from .inputs import Inputs, make_inputs
-from .observation import Observation, instantiate
+from .observation import Observation, build, instantiate
 from .subjects.adapter import Adapter
 from .subjects.torch_interface import TorchInterface
 
@@ -105,9 +105,9 @@ def _ask(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
 
 
 def reference_observation(inputs: Inputs, state: Mapping[str, Tensor]) -> Observation:
-    """torch's module with these parameters."""
+    """Torch's module with these parameters."""
     case = inputs.case
-    instance = instantiate(TorchInterface(case.component, TORCH), case)
+    instance = build(TorchInterface(case.component, TORCH), case)
     copy_weights(state, instance.module)
     return instance.observe(inputs)
 
@@ -129,5 +129,3 @@ def consult_oracle(inputs: Inputs, state: Mapping[str, np.ndarray]) -> Observati
         if name in found and name.endswith("padding_mask") and case.batch is None:
             found[name] = found[name][None]
     return Observation(arguments.outputs_from_layout(answer.outputs, case), found)
-
-

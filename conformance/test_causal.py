@@ -36,7 +36,9 @@ def test_is_causal(trial: Trial) -> None:
 def test_no_leak(trial: Trial) -> None:
     """Under a causal mask the output before position t does not depend on the input from t on."""
     inputs, case = trial.inputs, trial.case
-    names = [name for name in ("key", "value") if name in inputs.tensors and case.is_causal] or list(inputs.tensors)[-1:]
+    names = [name for name in ("key", "value") if name in inputs.tensors and case.is_causal] or list(inputs.tensors)[
+        -1:
+    ]
     if case.component in ("encoder_layer", "encoder"):
         names = ["src"]
     elif case.component != "attention":

@@ -35,7 +35,7 @@ def test_live_rows(trial: Trial) -> None:
 @clause("DEAD-02", MUST, MEASURED, DEAD)
 def test_gradients(trial: Trial) -> None:
     """A row that sees no key, with no cotangent of its own, leaves every gradient untouched and finite."""
-    trial.compare_gradients(lambda name: True)
+    trial.compare_gradients(lambda _: True)
 
 
 @clause("DEAD-03", POLICY, MEASURED, [
@@ -50,7 +50,9 @@ def test_policy(trial: Trial) -> None:
     trial.require(trial.policy == declared, f"dead rows: expected {declared} as declared, got {trial.policy}")
 
 
-@clause("DEAD-04", MUST, MEASURED, [Case("multihead_attention", attn_mask="dead", mode=mode) for mode in ("train", "eval")])
+@clause(
+    "DEAD-04", MUST, MEASURED, [Case("multihead_attention", attn_mask="dead", mode=mode) for mode in ("train", "eval")]
+)
 def test_same_with_weights(trial: Trial) -> None:
     """What becomes of a row that sees no key does not depend on whether weights are asked for."""
     asked = trial.observe().output

@@ -6,7 +6,7 @@ from .clauses import MEASURED, MUST, clause
 from .trial import Trial
 
 
-@clause("GRAD-01", MUST, MEASURED, lambda c: True)
+@clause("GRAD-01", MUST, MEASURED, lambda _: True)
 def test_inputs(trial: Trial) -> None:
     """The gradients of all input tensors, memory included, equal the reference's under a random cotangent."""
     trial.compare_gradients(lambda name: name in COMPONENTS[trial.case.component].tensors)

@@ -6,7 +6,9 @@ from .test_mode import MASKED
 from .trial import Trial
 
 
-@clause("LAYOUT-01", MUST, DOCS, [*each(*MODULES), *each(*MODULES, **MASKED), *each(*MODULES, mode="eval", dtype="float32")])
+@clause(
+    "LAYOUT-01", MUST, DOCS, [*each(*MODULES), *each(*MODULES, **MASKED), *each(*MODULES, mode="eval", dtype="float32")]
+)
 def test_batch_first(trial: Trial) -> None:
     """batch_first=True and False give the same values, the tensors transposed and the masks as they are."""
     batch_first = trial.observe(gradient=True, batch_first=True)

@@ -4,6 +4,7 @@ import numpy as np
 
 from .cases.case import Case
 from .cases.components import COMPONENTS, masks_of
+from .cases.grid import grid
 from .cases.select import MODULES, each, few_masks, has_kind
 from .clauses import DOCS, MEASURED, MUST, POLICY, SHOULD, clause
 from .inputs import Inputs
@@ -129,7 +130,9 @@ def test_padding_not_finite(trial: Trial) -> None:
         trial.require_same(f"output with {content} in the padding", dirty, clean)
 
 
-@clause("MASK-17", POLICY, MEASURED, each("encoder_layer", "encoder", "decoder_layer", "decoder", "transformer", **PADDED))
+@clause(
+    "MASK-17", POLICY, MEASURED, each("encoder_layer", "encoder", "decoder_layer", "decoder", "transformer", **PADDED)
+)
 def test_padded_rows(trial: Trial) -> None:
     """Padded queries are computed like all others; an implementation may make their rows zero instead."""
     padded = ~trial.run.inputs.real
@@ -167,7 +170,9 @@ def test_boolean_equals_infinite(trial: Trial) -> None:
     trial.require_same("output", floating.output[trial.inputs.real], boolean.output[trial.inputs.real])
 
 
-@clause("MASK-20", MUST, MEASURED, each(*MODULES, attn_mask="bool", src_mask="bool", tgt_mask="bool", memory_mask="bool"))
+@clause(
+    "MASK-20", MUST, MEASURED, each(*MODULES, attn_mask="bool", src_mask="bool", tgt_mask="bool", memory_mask="bool")
+)
 def test_mask_reaches(trial: Trial) -> None:
     """Each mask acts: taking any one of them away changes the output."""
     whole = trial.observe().output
@@ -176,7 +181,11 @@ def test_mask_reaches(trial: Trial) -> None:
         trial.require(bool(trial.apart(without, whole)), f"{name}: taken away, nothing changed")
 
 
-@clause("MASK-21", MUST, MEASURED, lambda c: masks_of(c) and few_masks(c) and c.magnitude == 10)
+@clause("MASK-21", MUST, MEASURED, [
+    *(case for case in grid() if masks_of(case) and few_masks(case) and case.magnitude == 10),
+    *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e3),
+    *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e5),
+])  # fmt: skip
 def test_large_scores(trial: Trial) -> None:
     """A hidden key stays hidden when the scores are large: no finite fill is large enough for all of them."""
     trial.compare_output()
@@ -194,7 +203,11 @@ def with_padding(inputs: Inputs, content: float) -> Inputs:
         mask = inputs.masks.get(attention.padding or "")
         if mask is None:
             continue
-        names = {attention.key} if attention.key != "key" else {"query" if inputs.case.attends == "self" else "key", "value"}
+        names = (
+            {attention.key}
+            if attention.key != "key"
+            else {"query" if inputs.case.attends == "self" else "key", "value"}
+        )
         hidden = mask if mask.dtype == bool else np.isneginf(mask)
         for name in names & set(inputs.tensors):
             inputs = inputs.with_tensor(name, np.where(hidden[..., None], content, inputs.tensors[name]))

@@ -13,7 +13,9 @@ MASKED = {
     "tgt_mask": "causal", "tgt_key_padding_mask": "right", "memory_mask": "float", "memory_key_padding_mask": "left",
 }  # fmt: skip
 EVERY = [*each("attention", attn_mask="bool"), *each("layer_norm"), *each(*MODULES, **MASKED), *each(*MODULES)]
-PLAIN = each(*MODULES[1:], batch=3, src_key_padding_mask="right", tgt_key_padding_mask="holes", memory_key_padding_mask="left")
+PLAIN = each(
+    *MODULES[1:], batch=3, src_key_padding_mask="right", tgt_key_padding_mask="holes", memory_key_padding_mask="left"
+)
 
 
 @clause("MODE-01", MUST, DOCS, EVERY)
@@ -25,7 +27,12 @@ def test_train_equals_eval(trial: Trial) -> None:
     trial.require_same_gradients(evaluated, train)
 
 
-@clause("MODE-02", MUST, DOCS, [case.but(mode="eval") for case in EVERY] + each(*MODULES, mode="eval", heads=4, head_dim=3, **MASKED))
+@clause(
+    "MODE-02",
+    MUST,
+    DOCS,
+    [case.but(mode="eval") for case in EVERY] + each(*MODULES, mode="eval", heads=4, head_dim=3, **MASKED),
+)
 def test_without_gradients(trial: Trial) -> None:
     """In eval mode the real rows of the output do not depend on whether gradients are recorded."""
     recorded = trial.observe(gradient=True)

@@ -9,7 +9,9 @@ from .trial import Trial
 
 BA = "Ba et al. 2016, section 3"
 XIONG = "Xiong et al. 2020, figure 1"
-TINY = [Case("layer_norm", magnitude=magnitude, layer_norm_eps=eps) for magnitude in (1e-3, 1e-2) for eps in (1e-5, 1e-6)]
+TINY = [
+    Case("layer_norm", magnitude=magnitude, layer_norm_eps=eps) for magnitude in (1e-3, 1e-2) for eps in (1e-5, 1e-6)
+]
 
 
 @clause("NORM-01", MUST, BA, lambda c: c.component == "layer_norm")

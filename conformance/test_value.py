@@ -1,6 +1,7 @@
 """VALUE: what the components compute where nothing is masked."""
 
 from .arguments import array
+from .cases.case import Case
 from .cases.components import STACKS
 from .cases.select import MODULES, each, unmasked
 from .clauses import DOCS, MEASURED, MUST, PAPER, clause
@@ -123,3 +124,10 @@ def test_single_layer(trial: Trial) -> None:
     trial.compare_output()
 
 
+@clause("VALUE-18", MUST, DOCS, [
+    Case("multihead_attention", kdim=6, vdim=6, attends=attends, bias=bias)
+    for attends in ("cross", "memory") for bias in (True, False)
+])  # fmt: skip
+def test_equal_key_and_value_sizes(trial: Trial) -> None:
+    """Where kdim equals vdim, keys and values still have a matrix of their own each."""
+    trial.compare_output()

@@ -14,19 +14,34 @@ MASKED = [
 ]
 
 
-@clause("WEIGHT-01", MUST, DOCS, lambda c: c.component == "multihead_attention" and c.need_weights and c.average_attn_weights)
+@clause(
+    "WEIGHT-01",
+    MUST,
+    DOCS,
+    lambda c: c.component == "multihead_attention" and c.need_weights and c.average_attn_weights,
+)
 def test_average(trial: Trial) -> None:
     """With need_weights the weights are returned as their mean over the heads, (batch, queries, keys)."""
     trial.compare_weights()
 
 
-@clause("WEIGHT-02", MUST, DOCS, lambda c: c.component == "multihead_attention" and c.need_weights and not c.average_attn_weights)
+@clause(
+    "WEIGHT-02",
+    MUST,
+    DOCS,
+    lambda c: c.component == "multihead_attention" and c.need_weights and not c.average_attn_weights,
+)
 def test_per_head(trial: Trial) -> None:
     """With average_attn_weights=False the weights are returned for each head, (batch, heads, queries, keys)."""
     trial.compare_weights()
 
 
-@clause("WEIGHT-03", MUST, DOCS, lambda c: c.component == "multihead_attention" and not c.need_weights and c.dtype == "float64")
+@clause(
+    "WEIGHT-03",
+    MUST,
+    DOCS,
+    lambda c: c.component == "multihead_attention" and not c.need_weights and c.dtype == "float64",
+)
 def test_none(trial: Trial) -> None:
     """Without need_weights None is returned in their place."""
     outputs = trial.run.subject.outputs

@@ -72,7 +72,9 @@ def budget(kind: str, dtype: str, torch_error: Measure, scale: Measure, terms: f
     worst = max(min(torch_error.worst, trust * scale.worst), typical * scale.worst)
     return Measure(
         FACTOR[kind] * rms + FLOOR_RMS[dtype] * eps * scale.rms + floor,
-        FACTOR[kind] * worst + FLOOR_MAX[dtype] * eps * scale.worst + floor * FLOOR_MAX["float32"] / FLOOR_RMS["float32"],
+        FACTOR[kind] * worst
+        + FLOOR_MAX[dtype] * eps * scale.worst
+        + floor * FLOOR_MAX["float32"] / FLOOR_RMS["float32"],
     )
 
 

@@ -63,7 +63,7 @@ class Trial:
         given = (inputs or self.inputs).but(case=case)
         return self.instance(**changes).observe(given, gradient)
 
-    def torch_module(self, dropout: float = 0.0, **changes: Any) -> nn.Module:
+    def torch_module(self, dropout: float = 0.0, **changes: Any) -> Any:
         """The subject's module where it is called as torch's classes are.
 
         Raises:
@@ -114,6 +114,8 @@ class Trial:
         run = self.run
         exact = run.witnesses.oracle.gradients
         for name in filter(wanted, exact):
+            if name.endswith("mask") and name not in run.subject.gradients:
+                raise Unsupported("the gradient of a mask that it takes in another form")
             siblings = [value for other, value in exact.items() if _family(other) == _family(name)]
             rows = run.subject.covered.get(name)
             terms = max(map(rms, siblings)) * max(1.0, self.case.magnitude) ** 2
@@ -139,7 +141,9 @@ class Trial:
         if found.size == 0:
             return ""
         with np.errstate(invalid="ignore"):
-            distance = np.where((found == expected) | (np.isnan(found) & np.isnan(expected)), 0, np.abs(found - expected))
+            distance = np.where(
+                (found == expected) | (np.isnan(found) & np.isnan(expected)), 0, np.abs(found - expected)
+            )
         distance = np.where(np.isnan(distance), np.inf, distance)
         finite = expected[np.isfinite(expected)]
         largest = float(np.abs(finite).max()) if finite.size else 0.0

@@ -48,4 +48,5 @@ class Dropout(Module):
         return dropout(input, self.p, self.training)
 
     def extra_repr(self) -> str:
+        """The arguments that `repr` shows."""
         return f"p={self.p}"

@@ -37,6 +37,8 @@ class Linear(Module):
     Source: He et al. 2015, "Delving Deep into Rectifiers", with gain for a = √5.
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in_features: int,
@@ -67,4 +69,5 @@ class Linear(Module):
         return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
+        """The arguments that `repr` shows."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

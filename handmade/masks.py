@@ -52,6 +52,8 @@ def is_causal_mask(mask: Tensor | None, is_causal: bool | None, size: int) -> bo
         return bool(is_causal)
     if mask.device.type == "meta" or _compiling() or tuple(mask.shape) != (size, size):
         return False
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        return False  # the layers refuse it
     causal = generate_square_subsequent_mask(size, device=mask.device, dtype=mask.dtype)
     return bool((mask == causal).all())
 

@@ -39,6 +39,14 @@ class MultiheadAttention(Module):
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
     """
 
+    in_proj_weight: Parameter | None
+    q_proj_weight: Parameter
+    k_proj_weight: Parameter
+    v_proj_weight: Parameter
+    in_proj_bias: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
     def __init__(
         self,
         embed_dim: int,
@@ -140,25 +148,21 @@ class MultiheadAttention(Module):
         elif self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
 
-        q, k, v = self._project(query, key, value, self_attention)
+        q, k, v = self.project(query, key, value, self_attention)
         if key_padding_mask is not None:
             # A weight of 0 does not silence NaN or infinity, since 0 · ∞ is NaN: the rows must go.
             gone = masks.hidden_keys(key_padding_mask).t().unsqueeze(-1)
             k, v = k.masked_fill(gone, 0.0), v.masked_fill(gone, 0.0)
-        k, v, appended = self._append(k, v)
+        k, v, appended = self.append(k, v)
         attn_mask, key_padding_mask = (masks.visible_columns(m, appended) for m in (attn_mask, key_padding_mask))
 
         batch = query.size(1)
         mask = masks.merge(attn_mask, key_padding_mask, batch, self.num_heads, accumulation_dtype(query.dtype))
-        context, weights = attention.attention(
-            *(self.split_heads(x) for x in (q, k, v)), mask, self.dropout if self.training else 0.0
-        )
+        q, k, v = (self.split_heads(x) for x in (q, k, v))
+        context, weights = attention.attention(q, k, v, mask, self.dropout if self.training else 0.0)
         output = self.out_proj(self.join_heads(context))
 
-        if not need_weights:
-            returned = None
-        else:
-            returned = weights.mean(1) if average_attn_weights else weights
+        returned = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if not batched:
             return output.squeeze(1), None if returned is None else returned.squeeze(0)
         return output.transpose(0, 1) if self.batch_first else output, returned
@@ -171,9 +175,10 @@ class MultiheadAttention(Module):
         """(batch, heads, length, head_dim) → (length, batch, embed_dim)."""
         return context.permute(2, 0, 1, 3).reshape(context.size(2), context.size(0), self.embed_dim)
 
-    def _project(
+    def project(
         self, query: Tensor, key: Tensor, value: Tensor, self_attention: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, (length, batch, embed_dim) each; self-attention takes one product for the three."""
         if self.in_proj_weight is not None and self_attention:
             q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
             return q, k, v
@@ -185,7 +190,7 @@ class MultiheadAttention(Module):
         q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
         return q, k, v
 
-    def _append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
         """Keys and values with `bias_k`/`bias_v`, then zeros, at their end, and how many were appended."""
         length = k.size(0)
         if self.bias_k is not None:
@@ -227,4 +232,5 @@ class MultiheadAttention(Module):
         )
 
     def extra_repr(self) -> str:
+        """The arguments that `repr` shows."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, batch_first={self.batch_first}"

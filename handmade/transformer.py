@@ -127,7 +127,7 @@ class Transformer(Module):
             checks.matching("tgt", tgt, "src", src, [0 if self.batch_first else 1], "batch size")
         if self._own_stacks:
             for name, x in (("src", src), ("tgt", tgt)):
-                checks.same_kind(name, x, "the parameters", self.encoder.norm.weight)
+                checks.same_kind(name, x, "the parameters", next(self.parameters()))
             for queries, keys, mask, padding, hint, names in (
                 (src, src, src_mask, src_key_padding_mask, src_is_causal, "src"),
                 (tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal, "tgt"),
@@ -137,9 +137,7 @@ class Transformer(Module):
                     queries, keys, mask, padding, bool(hint), self.nhead, self.batch_first,
                     (f"{names}_mask", f"{names}_key_padding_mask", f"{names}_is_causal"),
                 )  # fmt: skip
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt,
             memory,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -53,7 +52,7 @@ class Namespace:
 
 
 def sdpa(*arguments: Any, **keywords: Any) -> Tensor:
-    """torch's attention, looked up at each call."""
+    """Torch's attention, looked up at each call."""
     return F.scaled_dot_product_attention(*arguments, **keywords)
 
 
@@ -101,5 +100,3 @@ def _stack(component: str, options: dict[str, Any], namespace: Namespace, **fact
         kept = {name: value for name, value in factory.items() if name != "dropout"}
         norm = namespace.modules.LayerNorm(options["d_model"], **own, **kept)
     return getattr(namespace.modules, CLASSES[component])(layer, layers, norm)
-
-

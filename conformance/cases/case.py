@@ -1,6 +1,7 @@
 """One configuration and call, as data."""
 
 import dataclasses
+import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ class Case:
     """One component, how it is built and how it is called.
 
     A new option is one field here, with the default that torch has, one entry in `components`, and one line in
-    `grid`. Mask fields hold a kind (see `masks`); "none" is no mask.
+    `grid`. Mask fields hold a kind (see `masks`); "none" is no mask. With "trained" weights the inputs are sentences
+    (see `pretrained`).
     """
 
     component: str
@@ -63,8 +65,9 @@ class Case:
     # What the numbers are like
     magnitude: float = 1.0
     layout: str = "contiguous"
+    weights: str = "random"
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """The component and every option that is not the default, readable and stable; the seed derives from it."""
         parts = [self.component]

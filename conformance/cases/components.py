@@ -36,7 +36,7 @@ class Component:
         return self.tensors[-1] if self.tensors == ("src", "tgt") else self.tensors[0]
 
 
-def _no_options(case: Case) -> dict[str, Any]:
+def _no_options(_: Case) -> dict[str, Any]:
     return {}
 
 
@@ -127,5 +127,7 @@ def length(case: Case, tensor: str) -> int:
 
 def masks_of(case: Case) -> dict[str, str]:
     """The masks that a case has: field → kind."""
-    fields = [field for attention in COMPONENTS[case.component].attentions for field in (attention.mask, attention.padding)]
+    fields = [
+        field for attention in COMPONENTS[case.component].attentions for field in (attention.mask, attention.padding)
+    ]
     return {field: getattr(case, field) for field in fields if field and getattr(case, field) != "none"}

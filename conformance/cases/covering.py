@@ -15,7 +15,9 @@ Factors = Mapping[str, Sequence[Alternative]]
 Row = dict[str, int]
 
 
-def cover(core: Factors, others: Factors, feasible: Callable[[dict[str, Any]], bool] = lambda fields: True) -> list[dict]:
+def cover(
+    core: Factors, others: Factors, feasible: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> list[dict]:
     """Rows that hold the full product of the core factors and every feasible pair of all factors.
 
     Args:

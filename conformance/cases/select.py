@@ -23,9 +23,7 @@ def has_kind(case: Case, *kinds: str, padding: bool = False) -> bool:
     """A module with an attention mask, or a padding mask, of one of the kinds."""
     if case.component == "attention":
         return False
-    return any(
-        kind in kinds and field.endswith("padding_mask") == padding for field, kind in masks_of(case).items()
-    )
+    return any(kind in kinds and field.endswith("padding_mask") == padding for field, kind in masks_of(case).items())
 
 
 def few_masks(case: Case) -> bool:

@@ -121,7 +121,9 @@ def read_report(path: Path) -> Report:
     if not isinstance(data, dict):
         raise UnreadableReport(f"{path}: expected an object with schema, environment and results")
     _check_schema(path, data)
-    return Report(data["environment"], [_result(path, one) for one in data.get("results", [])], data.get("complete", False))
+    return Report(
+        data["environment"], [_result(path, one) for one in data.get("results", [])], data.get("complete", False)
+    )
 
 
 def write_report(report: Report, path: Path) -> None:

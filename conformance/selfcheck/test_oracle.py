@@ -63,9 +63,7 @@ HIDDEN = np.array([[False, True, False, False], [False] * 4, [True] * 4])
 CLASSES = np.array([[2, 0, -100], [1, 4, 3]])
 
 Difference = tuple[str, Callable[..., Any], list[tuple[int, ...]], dict[str, Any]]
-OF_ACTIVATIONS: list[Difference] = [
-    (name, function, [(4, 5)], {}) for name, function in ACTIVATIONS.items()
-]
+OF_ACTIVATIONS: list[Difference] = [(name, function, [(4, 5)], {}) for name, function in ACTIVATIONS.items()]
 OF_LOSSES: list[Difference] = [
     (
         f"cross entropy {reduction} {smoothing}",
@@ -125,9 +123,7 @@ def finite_difference(function: Callable[[], np.longdouble], x: Array) -> Array:
     return gradient
 
 
-@pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant + 1 < 64, reason="np.longdouble has fewer than 64 mantissa bits"
-)
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant + 1 < 64, reason="np.longdouble has fewer than 64 mantissa bits")
 @pytest.mark.parametrize(("name", "primitive", "shapes", "options"), DIFFERENCES)
 def test_vjp_is_the_finite_difference(
     name: str, primitive: Callable[..., Any], shapes: list[tuple[int, ...]], options: dict[str, Any]
@@ -169,18 +165,10 @@ def many_digits() -> Any:
 def test_attention_has_the_exact_value(size: float) -> None:
     query, key, value = random_arrays(3, (1, 3), (4, 3), (4, 2))
     query *= size
-    found = evaluate(
-        "attention", {}, {}, {"query": query, "key": key, "value": value}, [None]
-    ).outputs[0]
-    scores = [
-        sum(a * b for a, b in zip(exactly(query[0]), exactly(row), strict=True)) / mpmath.sqrt(3)
-        for row in key
-    ]
+    found = evaluate("attention", {}, {}, {"query": query, "key": key, "value": value}, [None]).outputs[0]
+    scores = [sum(a * b for a, b in zip(exactly(query[0]), exactly(row), strict=True)) / mpmath.sqrt(3) for row in key]
     powers = [mpmath.exp(score) for score in scores]
-    expected = [
-        sum(p * v for p, v in zip(powers, exactly(column), strict=True)) / sum(powers)
-        for column in value.T
-    ]
+    expected = [sum(p * v for p, v in zip(powers, exactly(column), strict=True)) / sum(powers) for column in value.T]
     assert found is not None
     # A score of size s carries the rounding of s, unless one key wins outright.
     tolerance = 1e-15 if size == 1e8 else 1e-15 * (1 + size)
@@ -352,11 +340,7 @@ def masks(
 
 MASK_KINDS = [
     "none",
-    *(
-        f"{where} {kind}"
-        for where in ("2d", "3d", "pad", "2d+pad", "3d+pad")
-        for kind in ("bool", "float")
-    ),
+    *(f"{where} {kind}" for where in ("2d", "3d", "pad", "2d+pad", "3d+pad") for kind in ("bool", "float")),
     "2d+pad mixed",
 ]
 ATTENTIONS: list[dict[str, Any]] = [
@@ -369,9 +353,7 @@ ATTENTIONS: list[dict[str, Any]] = [
     {"add_bias_kv": True, "add_zero_attn": True, "vdim": 4},
 ]
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Support for mismatched", "ignore:enable_nested_tensor"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched", "ignore:enable_nested_tensor")
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
@@ -412,9 +394,7 @@ def test_multihead_attention_agrees(options: dict[str, Any], layout: str, kind: 
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["bool", "float"])
-def test_attention_agrees(
-    shapes: tuple[tuple[int, ...], ...], options: dict[str, Any], kind: str
-) -> None:
+def test_attention_agrees(shapes: tuple[tuple[int, ...], ...], options: dict[str, Any], kind: str) -> None:
     query, key, value = random_arrays(6, *shapes)
     arguments: dict[str, Any] = {"query": query, "key": key, "value": value, **options}
     shape = arguments.pop("mask", None)
@@ -503,12 +483,8 @@ def target_side(kind: str, layout: str) -> dict[str, Array]:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", TORCH_ACTIVATIONS)
-def test_layers_agree(
-    activation: str, norm_first: bool, bias: bool, layout: str, kind: str
-) -> None:
-    options = layer_options(
-        layout, activation=activation, norm_first=norm_first, bias=bias, layer_norm_eps=1e-3
-    )
+def test_layers_agree(activation: str, norm_first: bool, bias: bool, layout: str, kind: str) -> None:
+    options = layer_options(layout, activation=activation, norm_first=norm_first, bias=bias, layer_norm_eps=1e-3)
     source = sequence(10, SOURCE, WIDTH, layout)
     of_source = masks(kind, "src_mask", "src_key_padding_mask", SOURCE, SOURCE, layout)
     module = randomised(nn.TransformerEncoderLayer(**torch_options(options)))
@@ -602,9 +578,7 @@ def test_embedding_scales_and_adds_positions(batch_first: bool) -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("ignored", [-100, 1])
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 5, 3), (2, 5, 3, 2)], ids=str)
-def test_cross_entropy_agrees(
-    shape: tuple[int, ...], ignored: int, smoothing: float, reduction: str
-) -> None:
+def test_cross_entropy_agrees(shape: tuple[int, ...], ignored: int, smoothing: float, reduction: str) -> None:
     options: dict[str, Any] = {
         "ignore_index": ignored,
         "label_smoothing": smoothing,
@@ -622,9 +596,7 @@ def test_cross_entropy_agrees(
 # 4. Dead rows, non-finite values, hints, large scores.
 
 
-def cross_attention(
-    value_at_hidden: float, mask: dict[str, Array], seed: int = 0, **flags: Any
-) -> Evaluation:
+def cross_attention(value_at_hidden: float, mask: dict[str, Array], seed: int = 0, **flags: Any) -> Evaluation:
     """Two batch entries, keys 1 and 3 of the first one filled with a value."""
     options = {"embed_dim": WIDTH, "num_heads": HEADS, "batch_first": True}
     module = randomised(nn.MultiheadAttention(**options))
@@ -647,9 +619,7 @@ HIDING: list[dict[str, Array]] = [
 
 @pytest.mark.parametrize("value", [NAN, np.inf, -np.inf])
 @pytest.mark.parametrize("mask", HIDING, ids=["padding", "float padding", "attention"])
-def test_hidden_keys_contribute_nothing_whatever_they_hold(
-    mask: dict[str, Array], value: float
-) -> None:
+def test_hidden_keys_contribute_nothing_whatever_they_hold(mask: dict[str, Array], value: float) -> None:
     found, expected = cross_attention(value, mask), cross_attention(0.0, mask)
     for got, wanted in zip(found.outputs, expected.outputs, strict=True):
         assert got is not None and wanted is not None

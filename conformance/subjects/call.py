@@ -11,34 +11,41 @@ from ..cases.components import COMPONENTS, Attention, length
 from ..inputs import Inputs, batch_size, visible
 from ..verdicts import Unsupported
 
+AXES = {"b": "the batch", "h": "the heads", "q": "the queries", "s": "the keys"}
+
 
 class Call:
     """The arguments of one call.
 
     Attributes:
+        inputs: the numbers it is made from.
         arguments: torch's forward arguments by name, tensors in the case's layout, masks in torch's polarity.
-        x: the tensor whose positions the output has.
-        memory: what a cross-attention looks at.
+        converted: the masks that were given in another form, and so get no gradient.
     """
 
     def __init__(self, inputs: Inputs, arguments: Mapping[str, Any]) -> None:
         self.inputs = inputs
         self.arguments = arguments
+        self.converted: set[str] = set()
 
     @property
     def x(self) -> Tensor:
+        """The tensor whose positions the output has: the target in a decoder, else the only sequence."""
         return self.arguments[COMPONENTS[self.inputs.case.component].rows]
 
     @property
     def src(self) -> Tensor:
+        """What the encoder reads."""
         return self.arguments["src"]
 
     @property
     def tgt(self) -> Tensor:
+        """What the decoder reads."""
         return self.arguments["tgt"]
 
     @property
     def memory(self) -> Tensor:
+        """What a cross-attention looks at."""
         return self.arguments["memory"] if "memory" in self.arguments else self.arguments["key"]
 
     @property
@@ -95,7 +102,7 @@ class Mask:
         Raises:
             Unsupported: the mask is finite and floating, or differs along an axis that `axes` does not have.
         """
-        if self._empty and not required:
+        if self._convert() and not required:
             return None
         for mask in (self.attn_mask, self.key_padding_mask):
             if mask is not None and mask.dtype != torch.bool and bool(((mask != 0) & (mask != -torch.inf)).any()):
@@ -110,7 +117,7 @@ class Mask:
 
     def additive(self, axes: str = "bqs", fill: float = -torch.inf, required: bool = False) -> Tensor | None:
         """Floating, to be added to the scores, `fill` where hidden; see `keep`."""
-        if self._empty and not required:
+        if self._convert() and not required:
             return None
         case = self.inputs.case
         total = np.where(visible(self.inputs, self.attention), 0.0, fill)
@@ -134,6 +141,7 @@ class Mask:
         """
         case = self.inputs.case
         keys = length(case, self.attention.key)
+        self._convert()
         if self.attn_mask is not None:
             raise Unsupported("an attention mask, where only lengths are taken")
         seen = visible(self.inputs, self.attention)[:, 0, 0]
@@ -142,9 +150,11 @@ class Mask:
             raise Unsupported("a padding that is not at the right end")
         return torch.from_numpy(counts).to(self.call.x.device)
 
-    @property
-    def _empty(self) -> bool:
-        return self.attn_mask is None and self.key_padding_mask is None
+    def _convert(self) -> bool:
+        """Note that the masks are given in another form; whether there are none."""
+        names = {name for name in (self.attention.mask_argument, self.attention.padding) if name in self.inputs.masks}
+        self.call.converted |= {name for name in names if name}
+        return not names
 
     def _arrange(self, values: np.ndarray, axes: str) -> np.ndarray:
         """(b, h, q, s) values with the axes in the wanted order; an axis that is not wanted must not matter."""
@@ -152,7 +162,7 @@ class Mask:
             if letter not in axes:
                 first = values.take([0], axis)
                 if (values != first).any():
-                    raise Unsupported(f"a mask of its own along {dict(b='batch', h='heads', q='queries')[letter]}")
+                    raise Unsupported(f"a mask of its own along {AXES[letter]}")
                 values = first
         kept = [letter for letter in axes if letter != "1"]
         values = values.transpose(["bhqs".index(x) for x in kept] + ["bhqs".index(x) for x in "bhqs" if x not in kept])

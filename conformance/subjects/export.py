@@ -57,7 +57,7 @@ def torch_names(component: str, exported: Mapping[str, Any]) -> dict[str, Tensor
         if isinstance(value, Tensor):
             named[role] = value
             continue
-        weight, bias = (value.weight, value.bias) if isinstance(value, nn.Module) else value
+        weight, bias = _pair(value)
         prefix, _, last = role.rpartition(".")
         prefix = f"{prefix}." if prefix else ""
         attention = "multihead_attn." if last in _CROSS else _ATTENTION_PREFIX.get(component, "self_attn.")
@@ -79,6 +79,11 @@ def torch_names(component: str, exported: Mapping[str, Any]) -> dict[str, Tensor
             filled = [w.new_zeros(len(w)) if b is None else b for w, b in zip(weights, biases, strict=True)]
             named[f"{prefix}in_proj_bias"] = torch.cat(filled)
     return named
+
+
+def _pair(value: Any) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of a module, or of a pair of them."""
+    return (value.weight, getattr(value, "bias", None)) if isinstance(value, nn.Module) else value
 
 
 def randomise(module: nn.Module, case: Case) -> None:

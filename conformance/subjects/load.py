@@ -57,7 +57,8 @@ def _module(place: str) -> ModuleType:
             raise UnusableSubject(f"--subject: no such file: {place}")
         # The name is not the stem: a file called torch.py must not hide torch.
         spec = importlib.util.spec_from_file_location(f"conformance_subject_{path.stem}", path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         sys.path.insert(0, str(path.resolve().parent))

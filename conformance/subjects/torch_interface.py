@@ -37,6 +37,7 @@ class TorchInterface(Adapter):
         self.dead_rows = dead_rows  # type: ignore[misc]
 
     def build(self, config: SimpleNamespace) -> nn.Module:
+        """The class's own constructor, with all options."""
         options = dict(vars(config))
         factory = {name: options.pop(name) for name in ("dropout", "dtype", "device") if name in options}
         if self.component == "attention":
@@ -44,6 +45,7 @@ class TorchInterface(Adapter):
         return build(self.component, options, self.namespace, **factory)
 
     def forward(self, module: nn.Module, call: Call) -> Any:
+        """The module's own forward, with all arguments."""
         return module(**call.arguments)
 
 

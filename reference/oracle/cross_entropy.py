@@ -81,7 +81,4 @@ def _check(expected: tuple[int, ...], target: Array, ignore_index: int, classes:
         raise ValueError(f"argument 'target': expected shape {expected}, got {target.shape}")
     wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():
-        raise ValueError(
-            f"argument 'target': expected classes from 0 to {classes - 1}, "
-            f"got {target[wrong].flat[0]}"
-        )
+        raise ValueError(f"argument 'target': expected classes from 0 to {classes - 1}, got {target[wrong].flat[0]}")

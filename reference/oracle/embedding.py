@@ -29,8 +29,7 @@ def embedding(weight: Array, *, tokens: Array, padding_idx: int | None = None) -
     outside = (tokens < 0) | (tokens >= len(weight))
     if outside.any():
         raise ValueError(
-            f"argument 'input': expected tokens from 0 to {len(weight) - 1}, "
-            f"got {tokens[outside].flat[0]}"
+            f"argument 'input': expected tokens from 0 to {len(weight) - 1}, got {tokens[outside].flat[0]}"
         )
 
     def vjp(cotangent: Array) -> tuple[Array]:

@@ -16,10 +16,7 @@ from .tape import Array, Node, Tape
 _Builder = Callable[[Tape, Options, Parameters, Arguments], "tuple[Node | None, ...]"]
 
 _LAYER = "d_model nhead dim_feedforward activation layer_norm_eps batch_first norm_first bias"
-_DECODER = (
-    "tgt memory tgt_mask memory_mask tgt_key_padding_mask memory_key_padding_mask "
-    "tgt_is_causal memory_is_causal"
-)
+_DECODER = "tgt memory tgt_mask memory_mask tgt_key_padding_mask memory_key_padding_mask tgt_is_causal memory_is_causal"
 
 # For each component its builder, its options and its arguments.
 _COMPONENTS: Final[dict[str, tuple[_Builder, str, str]]] = {
@@ -134,20 +131,15 @@ def evaluate(
         own.check_all_used()
         found = tape.cotangents(_seeds(outputs, cotangents))
     gradients = {
-        name: np.array(found.get(node, np.zeros_like(node.value)))
-        for name, node in (read.leaves | leaves).items()
+        name: np.array(found.get(node, np.zeros_like(node.value))) for name, node in (read.leaves | leaves).items()
     }
     values = tuple(None if node is None else np.array(node.value) for node in outputs)
     return Evaluation(values, gradients)
 
 
-def _seeds(
-    outputs: tuple[Node | None, ...], cotangents: Sequence[Array | None]
-) -> dict[Node, Array]:
+def _seeds(outputs: tuple[Node | None, ...], cotangents: Sequence[Array | None]) -> dict[Node, Array]:
     if len(cotangents) != len(outputs):
-        raise ValueError(
-            f"cotangents: expected {len(outputs)}, one per output, got {len(cotangents)}"
-        )
+        raise ValueError(f"cotangents: expected {len(outputs)}, one per output, got {len(cotangents)}")
     seeds: dict[Node, Array] = {}
     for index, (node, given) in enumerate(zip(outputs, cotangents, strict=True)):
         if given is None:

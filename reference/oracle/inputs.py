@@ -136,7 +136,5 @@ def float_leaves(arrays: Mapping[str, Array]) -> dict[str, Node]:
     """A float64 node for every parameter array; ValueError for what is not one."""
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or not np.issubdtype(array.dtype, np.floating):
-            raise ValueError(
-                f"parameter {name!r}: expected a float array, got {type(array).__name__}"
-            )
+            raise ValueError(f"parameter {name!r}: expected a float array, got {type(array).__name__}")
     return {name: Node(np.array(array, dtype=np.float64)) for name, array in arrays.items()}

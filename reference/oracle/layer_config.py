@@ -22,9 +22,7 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"activation: expected one of {sorted(ACTIVATIONS)}, got {self.activation!r}"
-            )
+            raise ValueError(f"activation: expected one of {sorted(ACTIVATIONS)}, got {self.activation!r}")
 
     @property
     def attention(self) -> AttentionConfig:

@@ -7,9 +7,7 @@ import numpy as np
 from .tape import Array, Vjp
 
 
-def layer_norm(
-    x: Array, weight: Array | None, bias: Array | None, *, axes: int, eps: float
-) -> tuple[Array, Vjp]:
+def layer_norm(x: Array, weight: Array | None, bias: Array | None, *, axes: int, eps: float) -> tuple[Array, Vjp]:
     """Centre and scale the last axes to mean 0 and variance 1, then map each entry affinely.
 
     Formula: `n = (x - mean(x)) / sqrt(var(x) + eps)`, `y = n * w + b`, the variance biased.

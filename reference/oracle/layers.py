@@ -63,9 +63,7 @@ def residual(
     return norm(tape, config, parameters, tape.apply(add, x, sublayer(x)))
 
 
-def encoder_layer(
-    tape: Tape, config: LayerConfig, parameters: Parameters, src: Node, mask: Mask
-) -> Node:
+def encoder_layer(tape: Tape, config: LayerConfig, parameters: Parameters, src: Node, mask: Mask) -> Node:
     """Self-attention, then the feed-forward block, each in a residual.
 
     Args:

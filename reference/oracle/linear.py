@@ -8,9 +8,7 @@ from .products import visible_product
 from .tape import Array, Vjp
 
 
-def linear(
-    x: Array, weight: Array, bias: Array | None, *, unread: Array | None = None
-) -> tuple[Array, Vjp]:
+def linear(x: Array, weight: Array, bias: Array | None, *, unread: Array | None = None) -> tuple[Array, Vjp]:
     """Map the last axis by a matrix and a shift.
 
     Formula: `y = x W^T + b`; `dx = dy W`, `dW = dy^T x`, `db = sum dy`, the sums running

@@ -34,8 +34,7 @@ def build_multihead_attention(
     value = layout.read("value", width if config.vdim is None else config.vdim, batch)
     if key.value.shape[1] != value.value.shape[1]:
         raise ValueError(
-            f"argument 'value': expected the key's length {key.value.shape[1]}, "
-            f"got {value.value.shape[1]}"
+            f"argument 'value': expected the key's length {key.value.shape[1]}, got {value.value.shape[1]}"
         )
     mask = layout.mask("attn_mask", "key_padding_mask", query, key, heads)
     output, weights = multihead_attention(tape, config, parameters, query, key, value, mask)
@@ -55,9 +54,7 @@ def build_feed_forward(
     config = _layer_config(options, nhead=1)
     x = arguments.tensor("input")
     if x.value.shape[-1:] != (config.d_model,):
-        raise ValueError(
-            f"argument 'input': expected {config.d_model} features, got shape {x.value.shape}"
-        )
+        raise ValueError(f"argument 'input': expected {config.d_model} features, got shape {x.value.shape}")
     return (feed_forward(tape, config, parameters, x),)
 
 
@@ -151,9 +148,7 @@ def _layout(tape: Tape, options: Options, arguments: Arguments, name: str) -> La
     return layout_of(tape, arguments, name, batch_first=bool(options.get("batch_first", False)))
 
 
-def _layer_config(
-    options: Options, d_model: int | None = None, nhead: int | None = None
-) -> LayerConfig:
+def _layer_config(options: Options, d_model: int | None = None, nhead: int | None = None) -> LayerConfig:
     return LayerConfig(
         d_model=options.size("d_model", d_model),
         nhead=options.size("nhead", nhead),

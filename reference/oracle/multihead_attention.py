@@ -28,9 +28,7 @@ class AttentionConfig:
 
     def __post_init__(self) -> None:
         if self.embed_dim % self.num_heads:
-            raise ValueError(
-                f"embed_dim: expected a multiple of {self.num_heads} heads, got {self.embed_dim}"
-            )
+            raise ValueError(f"embed_dim: expected a multiple of {self.num_heads} heads, got {self.embed_dim}")
 
 
 def multihead_attention(
@@ -90,9 +88,7 @@ def multihead_attention(
     if appended:
         mask = with_visible_columns(tape, mask, appended)
 
-    queries, keys, values = (
-        tape.apply(split_heads, projected, heads=heads) for projected in (queries, keys, values)
-    )
+    queries, keys, values = (tape.apply(split_heads, projected, heads=heads) for projected in (queries, keys, values))
     per_head = tape.apply(
         attention_weights,
         queries,
@@ -111,17 +107,13 @@ def multihead_attention(
     return output, per_head
 
 
-def _projection_weights(
-    tape: Tape, config: AttentionConfig, parameters: Parameters
-) -> tuple[Node, Node, Node]:
+def _projection_weights(tape: Tape, config: AttentionConfig, parameters: Parameters) -> tuple[Node, Node, Node]:
     width = config.embed_dim
     kdim = width if config.kdim is None else config.kdim
     vdim = width if config.vdim is None else config.vdim
     if kdim == width and vdim == width:
         packed = parameters.required("in_proj_weight", 3 * width, width)
-        query, key, value = (
-            tape.apply(rows, packed, start=i * width, stop=(i + 1) * width) for i in range(3)
-        )
+        query, key, value = (tape.apply(rows, packed, start=i * width, stop=(i + 1) * width) for i in range(3))
         return query, key, value
     return (
         parameters.required("q_proj_weight", width, width),
@@ -130,9 +122,7 @@ def _projection_weights(
     )
 
 
-def _unread_keys(
-    mask: Mask, query: tuple[int, ...], key: tuple[int, ...], config: AttentionConfig
-) -> Array | None:
+def _unread_keys(mask: Mask, query: tuple[int, ...], key: tuple[int, ...], config: AttentionConfig) -> Array | None:
     """The entries of the projected keys (N, S, E) that their head hides from every query."""
     if mask.hidden is None:
         return None

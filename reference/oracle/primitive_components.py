@@ -23,9 +23,7 @@ def build_attention(
     query, key, value = (arguments.tensor(name) for name in ("query", "key", "value"))
     for name, node in (("query", query), ("key", key), ("value", value)):
         if node.value.ndim < 2:
-            raise ValueError(
-                f"argument {name!r}: expected at least 2 axes, got shape {node.value.shape}"
-            )
+            raise ValueError(f"argument {name!r}: expected at least 2 axes, got shape {node.value.shape}")
     if arguments.get("enable_gqa", False):
         key = _repeated(tape, "key", key, query)
         value = _repeated(tape, "value", value, query)
@@ -60,9 +58,7 @@ def _repeated(tape: Tape, name: str, node: Node, query: Node) -> Node:
     check_rank(f"argument {name!r}", node.value.shape, max(query.value.ndim, 3))
     heads, own = query.value.shape[-3], node.value.shape[-3]
     if own == 0 or heads % own:
-        raise ValueError(
-            f"argument {name!r}: expected heads that divide the query's {heads}, got {own}"
-        )
+        raise ValueError(f"argument {name!r}: expected heads that divide the query's {heads}, got {own}")
     return tape.apply(repeat_heads, node, times=heads // own)
 
 
@@ -76,12 +72,8 @@ def _keep_mask(tape: Tape, arguments: Arguments, scores: tuple[int, ...]) -> Mas
         raise ValueError("argument 'is_causal': expected False beside an attn_mask, got True")
     shape = given.value.shape if isinstance(given, Node) else given.shape
     padded = (1,) * (len(scores) - len(shape)) + shape
-    if len(padded) != len(scores) or any(
-        size not in (1, whole) for size, whole in zip(padded, scores, strict=True)
-    ):
-        raise ValueError(
-            f"argument 'attn_mask': expected a shape that broadcasts to {scores}, got {shape}"
-        )
+    if len(padded) != len(scores) or any(size not in (1, whole) for size, whole in zip(padded, scores, strict=True)):
+        raise ValueError(f"argument 'attn_mask': expected a shape that broadcasts to {scores}, got {shape}")
     return single_mask(tape, given if isinstance(given, Node) else ~given, padded)
 
 

@@ -23,9 +23,7 @@ def unbroadcast(cotangent: Array, shape: tuple[int, ...]) -> Array:
         return cotangent
     leading = cotangent.ndim - len(shape)
     stretched = tuple(
-        leading + axis
-        for axis, size in enumerate(shape)
-        if size == 1 and cotangent.shape[leading + axis] != 1
+        leading + axis for axis, size in enumerate(shape) if size == 1 and cotangent.shape[leading + axis] != 1
     )
     summed = cotangent.sum(axis=tuple(range(leading)) + stretched, keepdims=True)
     return np.reshape(summed, shape)

@@ -44,9 +44,7 @@ class Tape:
         Returns:
             The node that holds the primitive's value.
         """
-        value, vjp = primitive(
-            *(None if node is None else node.value for node in inputs), **options
-        )
+        value, vjp = primitive(*(None if node is None else node.value for node in inputs), **options)
         node = Node(value)
         self._records.append((node, inputs, vjp))
         return node

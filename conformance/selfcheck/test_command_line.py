@@ -1,0 +1,206 @@
+"""What a user types: bad input, order, parallel runs, interruption, subjects of one's own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.report.model import read_report
+from conformance.selfcheck.commands import ROOT, run
+from conformance.selfcheck.commands import pytest as run_pytest
+from conformance.subjects.load import UnusableSubject, load
+
+SOME = ("conformance/test_dead.py", "conformance/test_weight.py", "-q", "-k", "dead")
+
+
+def verdicts(folder: Path) -> dict[tuple[str, str], str]:
+    """Clause and case → verdict."""
+    return {(result.clause, result.case): result.verdict for result in read_report(folder).results}
+
+
+BROKEN = {
+    "broken.py": "1 / 0",
+    "garbled.py": "def (",
+    "exits.py": "raise SystemExit('bye')",
+    "empty.py": "text = 'no adapter'",
+    "wrong.py": (
+        "from conformance.subjects import Adapter\n"
+        "class Wrong(Adapter):\n    component = 'flux_capacitor'\n"
+        "class Raises(Adapter):\n    def __init__(self): raise RuntimeError('no')\n"
+    ),
+    "twice.py": "from conformance.subjects import Adapter\nclass A(Adapter): pass\nclass B(Adapter): pass\n",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with files that cannot be used."""
+    for name, text in BROKEN.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("subject", "line"),
+    [
+        ("nothing", "--subject: expected one of"),
+        ("", "--subject: expected one of"),
+        ("nowhere.py:Mine", "no such file: nowhere.py"),
+        ("nowhere.at.all:Mine", "nowhere.at.all does not import: ModuleNotFoundError"),
+        ("{files}/broken.py:Mine", "broken.py does not import: ZeroDivisionError"),
+        ("{files}/garbled.py:Mine", "garbled.py does not import: SyntaxError"),
+        ("{files}/exits.py:Mine", "exits.py does not import: SystemExit"),
+        ("{files}/empty.py:Mine", "empty.py has no Mine"),
+        ("{files}/empty.py", "empty.py has no adapter"),
+        ("{files}/empty.py:text", "text is no adapter"),
+        ("{files}/wrong.py:Wrong", "component: expected one of"),
+        ("{files}/wrong.py:Raises", "Raises() raised RuntimeError: no"),
+        ("{files}/twice.py", "several adapters of encoder_layer"),
+    ],
+)
+def test_unusable_subjects(files: Path, subject: str, line: str) -> None:
+    """Whatever is wrong with a subject is said in one line."""
+    with pytest.raises(UnusableSubject) as raised:
+        load(subject.format(files=files))
+    assert line in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--subject", "{files}/broken.py:Mine"], "broken.py does not import: ZeroDivisionError"),
+        (["--report", "{files}/empty.py/below"], "empty.py"),
+        (["--device", "toaster"], "--device: toaster cannot be used"),
+    ],
+)
+def test_bad_input(files: Path, arguments: list[str], line: str) -> None:
+    """One clear line and exit code 2, never a traceback."""
+    done = run_pytest(*SOME, *(argument.format(files=files) for argument in arguments))
+    assert done.returncode == 2
+    assert line in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len((done.stdout + done.stderr).strip().splitlines()) == 1
+
+
+def test_order_and_parallel_runs_change_nothing(tmp_path: Path) -> None:
+    """In order, permuted, in parallel and again: the same ids with the same verdicts."""
+    found = []
+    for name, options in {"order": [], "again": [], "permuted": ["--shuffle", "7"], "parallel": ["-n", "2"]}.items():
+        done = run_pytest(*SOME, *options, "--report", str(tmp_path / name))
+        assert done.returncode == 0, done.stdout
+        found.append(verdicts(tmp_path / name))
+    assert found[0]
+    assert all(other == found[0] for other in found[1:])
+
+
+def test_report_has_the_figures(tmp_path: Path) -> None:
+    """Errors, ratio and worst element of every tensor, not only pass or fail."""
+    run_pytest("conformance/test_grad.py", "-k", "encoder_layer-float32", "--report", str(tmp_path))
+    results = read_report(tmp_path).results
+    tensors = [tensor for result in results for tensor in result.tensors]
+    assert {"src", "linear1.weight", "norm2.bias"} <= {tensor["tensor"] for tensor in tensors}
+    assert all({"error", "torch_error", "worst", "value", "oracle_value", "verdict"} <= set(one) for one in tensors)
+    assert any(tensor.get("ratio", 0) > 0 for tensor in tensors)
+    data = json.loads((tmp_path / "report.json").read_text())
+    assert {"subject", "torch", "numpy", "device", "threads"} <= set(data["environment"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends an interrupt signal")
+def test_an_interrupted_run_is_readable(tmp_path: Path) -> None:
+    """What came before the interrupt is in results.jsonl and in report.json, marked as not complete."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "conformance/test_grad.py",
+        "--report",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    lines = tmp_path / "results.jsonl"
+    deadline = time.monotonic() + 120
+    while not (lines.exists() and lines.read_text().count("\n") > 20) and time.monotonic() < deadline:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    report = read_report(tmp_path / "report.json")
+    assert len(report.results) >= 20
+    assert not report.complete
+
+
+BLOCK = """
+import torch
+from conformance.subjects import Adapter, Unsupported
+from torch import nn
+
+class Layer(Adapter):
+    component = "encoder_layer"
+    def build(self, config):
+        return nn.TransformerEncoderLayer(config.d_model, config.nhead, config.dim_feedforward, 0.0, batch_first=True)
+    def forward(self, module, call):
+        return module(call.x, call.mask.attn_mask, call.mask.key_padding_mask)
+
+class Scaled(Layer):
+    def forward(self, module, call):
+        return 1.001 * super().forward(module, call)
+
+class Raises(Layer):
+    def forward(self, module, call):
+        raise RuntimeError("not today")
+
+class NoMask(Layer):
+    unsupported = ("src_mask", "src_key_padding_mask=float")
+
+class Prefix(Layer):
+    def forward(self, module, call):
+        call.mask.lengths()
+        return super().forward(module, call)
+"""
+
+
+@pytest.mark.parametrize(
+    ("adapter", "code", "found"),
+    [
+        ("Layer", 0, {"conforms", "not supported"}),
+        ("Scaled", 1, {"differs"}),
+        ("Raises", 1, {"crashed"}),
+        ("NoMask", 0, {"conforms", "not supported"}),
+        ("Prefix", 0, {"conforms", "not supported"}),
+    ],
+)
+def test_subjects_of_ones_own(tmp_path: Path, adapter: str, code: int, found: set[str]) -> None:
+    """What a subject does decides the verdict and the exit code; what it declares never fails it."""
+    (tmp_path / "mine.py").write_text(BLOCK)
+    done = run_pytest(
+        "conformance/test_mask.py", "-k", "test_padding_left or test_boolean or test_padding_right",
+        "--subject", f"{tmp_path}/mine.py:{adapter}", "--report", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout[-3000:]
+    assert found <= set(verdicts(tmp_path).values())
+    assert ("differs" in found) == ("differs" in verdicts(tmp_path).values())
+    if adapter == "Scaled":
+        assert "rerun: pytest 'conformance/test_mask.py::test_" in done.stdout
+        assert f"--subject {tmp_path}/mine.py:Scaled" in done.stdout
+
+
+def test_header_and_summary() -> None:
+    done = run_pytest("conformance/test_norm.py", "-k", "layer_norm")
+    assert "conformance: subject handmade, torch" in done.stdout
+    assert "error against the oracle" in done.stdout
+    assert "every pair of options" in done.stdout
+
+
+def test_unknown_command() -> None:
+    done = run("-m", "conformance", "sing")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

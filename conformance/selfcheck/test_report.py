@@ -1,0 +1,72 @@
+"""The report: read back as written, kept when a run is cut off, refused when it is another version."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance.report.model import (
+    Report,
+    Result,
+    UnreadableReport,
+    Writer,
+    encode,
+    read_report,
+    read_results,
+    write_report,
+)
+
+RESULT = Result(
+    test="conformance/test_norm.py::test_post_norm[encoder_layer]",
+    clause="NORM-02",
+    level="MUST",
+    case="encoder_layer",
+    verdict="conforms",
+    seconds=0.01,
+    tensors=[{"tensor": "output", "error": 1e-16, "torch_error": "nan", "ratio": 1.0}],
+)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, {"torch": "2.13.0"})
+    for _ in range(3):
+        writer.add(encode(RESULT))
+    writer.finish(complete=True)
+    assert read_report(tmp_path / "report.json") == Report({"torch": "2.13.0"}, [RESULT] * 3, complete=True)
+
+
+def test_a_run_that_was_cut_off(tmp_path: Path) -> None:
+    """Without report.json the results so far are read, less a last line that is not whole."""
+    writer = Writer(tmp_path, {})
+    writer.add(encode(RESULT))
+    writer.add(encode(RESULT)[:-20])
+    assert read_report(tmp_path).results == [RESULT]
+    assert not read_report(tmp_path).complete
+
+
+def test_an_old_report_does_not_survive_a_new_run(tmp_path: Path) -> None:
+    """A run that is cut off must not leave the last one's report.json in its place."""
+    write_report(Report({}, [RESULT], complete=True), tmp_path / "report.json")
+    Writer(tmp_path, {})
+    assert read_report(tmp_path).results == []
+
+
+def test_half_a_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"schema": 1, "environment": {}}\n{"test": \n' + encode(RESULT) + "\n")
+    with pytest.raises(UnreadableReport, match=r"results.jsonl:2: "):
+        read_results(path)
+
+
+@pytest.mark.parametrize("content", ['{"schema": 0, "environment": {}}', "[]", "{}", '{"schema": 1}', "", "not json"])
+def test_another_version_is_refused(tmp_path: Path, content: str) -> None:
+    for name in ("report.json", "results.jsonl"):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(UnreadableReport, match=name):
+            read_report(tmp_path / name)
+
+
+def test_a_result_of_other_fields_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(json.dumps({"schema": 1, "environment": {}, "results": [{"colour": "red"}]}))
+    with pytest.raises(UnreadableReport, match="does not fit schema 1"):
+        read_report(tmp_path / "report.json")
