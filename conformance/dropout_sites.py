@@ -8,6 +8,7 @@ units of 1 / (1 − p), which elements of it were kept.
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 from . import arguments, binomial, tolerance
 from .cases.case import Case
 from .trial import Trial
+from .verdicts import Unsupported
 
 P = 0.25
 SCALE = 1 / (1 - P)
@@ -42,6 +44,17 @@ def seeded(case: Case) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(case.rng("dropout").integers(2**62)))
         yield
+
+
+def check_equal_draws(trial: Trial) -> None:
+    """Equal seeds can be asked to give equal draws.
+
+    Raises:
+        Unsupported: on another device than a CPU, or of an interface of its own.
+    """
+    trial.torch_module()
+    if trial.case.device != "cpu":
+        raise Unsupported("equal draws from equal seeds on a device other than a CPU")
 
 
 def without_norms(module: nn.Module) -> nn.Module:
@@ -74,16 +87,17 @@ def added(trial: Trial, module: nn.Module) -> np.ndarray:
     return arguments.from_layout(arguments.array(output), trial.case) - next(iter(trial.inputs.tensors.values()))
 
 
-def after_branches(trial: Trial) -> dict[str, Kept]:
-    """What the dropouts after the branches kept: (batch, length, features) by layer and branch.
+def after_branches(trial: Trial, *branches: str) -> dict[str, Kept]:
+    """What the dropouts after these branches (none for all) kept: (batch, length, features) by layer and branch.
 
-    Branch number i has the value 4^i, so that the digits of the sum to base 4 say which were kept.
+    Branch number i of them has the value 4^i, so that the digits of the sum to base 4 say which were kept.
     """
     module = silent(trial)
-    layers = [f"layers.{number}." for number in range(len(module.layers))] if hasattr(module, "layers") else [""]
-    parameters = dict(module.named_parameters())
     biases = {
-        layer + branch: layer + bias for layer in layers for branch, bias in LAST_BIAS.items() if layer + bias in parameters
+        name.replace(bias, branch): name
+        for name, _ in module.named_parameters()
+        for branch, bias in LAST_BIAS.items()
+        if name.endswith(bias) and branch in (branches or LAST_BIAS)
     }
     for number, bias in enumerate(biases.values()):
         fill(module, bias, 4.0**number)
@@ -94,17 +108,26 @@ def after_branches(trial: Trial) -> dict[str, Kept]:
     return {branch: Kept(digit) for branch, digit in zip(biases, digits, strict=True)}
 
 
-def inside_attention(trial: Trial, name: str, keys: int) -> Kept:
+def inside(trial: Trial, branch: str) -> Kept:
+    """What the dropout inside a branch kept, as counts; they are seen through the dropout after it."""
+    if branch == "linear2":
+        return _hidden_features(trial)
+    return _keys(trial, branch)
+
+
+def _keys(trial: Trial, name: str) -> Kept:
     """How many keys each query and head kept, (batch, length, heads): uniform weights on values of 1."""
     module = silent(trial)
-    attention = module.get_submodule(name)
+    attention: Any = module.get_submodule(name)
     with torch.no_grad():
         attention.in_proj_bias[-trial.case.d_model :] = 1
         nn.init.eye_(attention.out_proj.weight)
-    return _before_a_dropout(trial, added(trial, module), trial.case.heads, keys)
+    case = trial.case
+    keys = case.source if name == "multihead_attn" or case.component == "encoder_layer" else case.target
+    return _before_a_dropout(trial, added(trial, module), case.heads, keys)
 
 
-def inside_feed_forward(trial: Trial) -> Kept:
+def _hidden_features(trial: Trial) -> Kept:
     """How many hidden features each position kept, (batch, length, 1).
 
     They are the activation of 1: GELU is not linear, so it shows on which side of it the dropout stands.

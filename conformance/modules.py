@@ -1,0 +1,44 @@
+"""What the chapters on modules share: torch's own as its constructor leaves it, and the first output of any."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reference.torch_modules import build
+
+from .cases.case import Case
+from .cases.components import COMPONENTS
+from .verdicts import Difference, Unsupported
+
+
+def reference(case: Case) -> nn.Module:
+    """The module of torch as its constructor leaves it.
+
+    Raises:
+        Unsupported: torch's constructor does not take the options.
+    """
+    try:
+        return build(case.component, COMPONENTS[case.component].options(case), dtype=getattr(torch, case.dtype))
+    except TypeError as error:
+        raise Unsupported(f"not supported by torch {torch.__version__}: {error}") from None
+
+
+def output(module: Callable[..., Any], given: Mapping[str, Any]) -> Tensor:
+    """The first output of a call."""
+    returned = module(**given)
+    return returned[0] if isinstance(returned, tuple) else returned
+
+
+def attempt(what: str, action: Callable[[], Any]) -> Any:
+    """What the action returns; whatever it raises is a difference, not a crash.
+
+    Raises:
+        Difference: the action raised.
+    """
+    try:
+        return action()
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise Difference(f"{what}: {type(error).__name__}: {first}") from error

@@ -1,0 +1,52 @@
+"""DROPOUT: which draws it makes. Those of an eager CPU are meant: a compiler, or a device, may draw otherwise."""
+
+from reference.torch_modules import TORCH
+
+from .cases.select import NORMED, each
+from .clauses import MEASURED, SHOULD, clause
+from .dropout_sites import P, check_equal_draws, seeded
+from .observation import Observation, instantiate
+from .subjects.adapter import Adapter
+from .subjects.torch_interface import TorchInterface
+from .trial import Trial
+
+DRAWN = [
+    case.but(batch_first=first, **more)
+    for case in (
+        *each("multihead_attention"),
+        *each("multihead_attention", attends="self", average_attn_weights=False),
+        *each("multihead_attention", need_weights=False, attn_mask="float3d", key_padding_mask="right"),
+        *each("multihead_attention", need_weights=False, attends="self", add_bias_kv=True, add_zero_attn=True),
+        *each(*NORMED),
+        *each(*NORMED, src_mask="float", tgt_mask="causal", memory_mask="bool3d", src_key_padding_mask="right",
+              tgt_key_padding_mask="right", memory_key_padding_mask="float"),
+    )
+    for first, more in ((True, {}), (False, {}), (True, {"batch": None}), (True, {"heads": 4, "activation": "gelu"}))
+]  # fmt: skip
+
+
+@clause("DROPOUT-18", SHOULD, MEASURED, DRAWN)
+def test_same_draws(trial: Trial) -> None:
+    """From equal seeds on a CPU dropout draws what torch's draws: outputs and returned weights are equal."""
+    found, expected = _under_one_seed(trial)
+    for number, value in enumerate(expected.outputs):
+        if value is not None:
+            trial.require_same(f"output {number}", found.outputs[number], value)
+
+
+@clause("DROPOUT-19", SHOULD, MEASURED, DRAWN)
+def test_gradients_of_same_draws(trial: Trial) -> None:
+    """From equal seeds on a CPU all gradients are equal to torch's."""
+    found, expected = _under_one_seed(trial)
+    trial.require_same_gradients(found, expected)
+
+
+def _under_one_seed(trial: Trial) -> tuple[Observation, Observation]:
+    """Subject and torch with equal parameters, each from the same seed."""
+    check_equal_draws(trial)
+    adapters: tuple[Adapter, ...] = (trial.adapter, TorchInterface(trial.case.component, TORCH))
+    seen = []
+    for adapter in adapters:
+        with seeded(trial.case):
+            seen.append(instantiate(adapter, trial.case, dropout=P).observe(trial.inputs))
+    return seen[0], seen[1]
