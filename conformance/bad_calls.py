@@ -1,8 +1,7 @@
-"""Wrong arguments as data: what is wrong, and which argument a message should name.
+"""Wrong calls as data: what is wrong, and which argument a message should name.
 
-Only what torch refuses stands here. Where torch takes something odd (a negative dropout of `MultiheadAttention` or of
-`scaled_dot_product_attention`, a negative number of layers, grouped heads of which key and value have different
-numbers) no clause asks for a refusal.
+Only what torch refuses stands here. Where torch takes something odd (a negative `dropout_p`, grouped heads of which
+key and value have different numbers) no clause asks for a refusal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .cases.case import Case
-from .cases.components import COMPONENTS, LAYERS, Attention, length
+from .cases.components import COMPONENTS, Attention, length
 from .inputs import batch_size
 
 Arguments = Mapping[str, Any]
@@ -32,50 +31,6 @@ class BadCall:
     what: str
     arguments: tuple[str, ...]
     changes: Arguments
-
-
-def constructor_sizes(case: Case) -> Iterator[BadCall]:
-    """Sizes that are not positive, or heads that do not divide the features."""
-    if case.component == "layer_norm":
-        yield change("normalized_shape", -1)
-        return
-    features, heads = ("embed_dim", "num_heads") if case.component == "multihead_attention" else ("d_model", "nhead")
-    for name in (features, heads):
-        yield change(name, 0)
-        yield change(name, -1)
-    yield change(heads, case.heads + 2, features)
-    for name in ("kdim", "vdim") if features == "embed_dim" else ("dim_feedforward",):
-        yield change(name, -1)
-
-
-def constructor_values(case: Case) -> Iterator[BadCall]:
-    """A dropout that is no probability, an activation that is none."""
-    yield change("dropout", 1.1)
-    if case.component != "multihead_attention":
-        yield change("dropout", -0.1)
-        yield change("activation", "swish")
-        yield change("activation", 3)
-
-
-def constructor_kinds(case: Case) -> Iterator[BadCall]:
-    """Arguments of the wrong kind."""
-    if case.component == "layer_norm":
-        yield change("normalized_shape", 2.5)
-        yield change("eps", "small")
-        return
-    if case.component == "multihead_attention":
-        yield change("embed_dim", float(case.d_model))
-        yield change("dropout", "much")
-        return
-    yield change("d_model", float(case.d_model))
-    yield change("dim_feedforward", 2.5)
-    yield change("dropout", "much")
-    yield change("layer_norm_eps", "small")
-    if case.component not in LAYERS:
-        for name in (
-            ("num_encoder_layers", "num_decoder_layers") if case.component == "transformer" else ("num_layers",)
-        ):
-            yield change(name, 1.5, "num_layers")
 
 
 def ranks(case: Case, given: Arguments) -> Iterator[BadCall]:
@@ -124,7 +79,7 @@ def no_tensors(case: Case, given: Arguments) -> Iterator[BadCall]:
             yield BadCall(f"{name} is a list", (name,), {name: mask.tolist()})
 
 
-def mask_shapes(case: Case, given: Arguments) -> Iterator[BadCall]:
+def mask_shapes(case: Case, _given: Arguments) -> Iterator[BadCall]:
     """Attention masks for other lengths, batches or heads."""
     for attention in COMPONENTS[case.component].attentions:
         queries, keys = length(case, attention.query), length(case, attention.key)
@@ -147,7 +102,7 @@ def mask_shapes(case: Case, given: Arguments) -> Iterator[BadCall]:
             yield _tensor(attention.mask_argument, torch.zeros(shape, dtype=torch.bool))
 
 
-def padding_shapes(case: Case, given: Arguments) -> Iterator[BadCall]:
+def padding_shapes(case: Case, _given: Arguments) -> Iterator[BadCall]:
     """Padding masks for another length or batch, transposed, or of another rank."""
     for attention in COMPONENTS[case.component].attentions:
         keys = length(case, attention.key)
@@ -159,7 +114,7 @@ def padding_shapes(case: Case, given: Arguments) -> Iterator[BadCall]:
             yield _tensor(str(attention.padding), torch.zeros(shape, dtype=torch.bool))
 
 
-def integer_masks(case: Case, given: Arguments) -> Iterator[BadCall]:
+def integer_masks(case: Case, _given: Arguments) -> Iterator[BadCall]:
     """Masks of integers, which could mean either polarity."""
     for attention in COMPONENTS[case.component].attentions:
         for name, mask in _good_masks(case, attention).items():
@@ -167,7 +122,7 @@ def integer_masks(case: Case, given: Arguments) -> Iterator[BadCall]:
                 yield BadCall(f"{name} of {dtype}", (name,), {name: mask.to(dtype)})
 
 
-def hints(case: Case, given: Arguments) -> Iterator[BadCall]:
+def hints(case: Case, _given: Arguments) -> Iterator[BadCall]:
     """Causal hints without the masks that they describe."""
     for attention in COMPONENTS[case.component].attentions:
         name = str(attention.hint_argument)
@@ -193,7 +148,7 @@ def normalized(case: Case, given: Arguments) -> Iterator[BadCall]:
         yield BadCall(f"input is {type(value).__name__}", ("input",), {"input": value})
 
 
-def attention_tensors(case: Case, given: Arguments) -> Iterator[BadCall]:
+def attention_tensors(_case: Case, given: Arguments) -> Iterator[BadCall]:
     """Query, key and value of `scaled_dot_product_attention` that do not go together."""
     for name in ("query", "key", "value"):
         yield _tensor(name, given[name].flatten())
@@ -208,7 +163,7 @@ def attention_tensors(case: Case, given: Arguments) -> Iterator[BadCall]:
         yield _tensor(name, torch.cat([given[name]] * 2), "query")
 
 
-def attention_masks(case: Case, given: Arguments) -> Iterator[BadCall]:
+def attention_masks(case: Case, _given: Arguments) -> Iterator[BadCall]:
     """Masks of `scaled_dot_product_attention` that do not broadcast, or that are none."""
     n, heads, queries, keys = batch_size(case), case.heads, case.target, case.source
     for shape in (
@@ -228,7 +183,7 @@ def attention_masks(case: Case, given: Arguments) -> Iterator[BadCall]:
     yield BadCall("attn_mask with is_causal", ("attn_mask",), {"attn_mask": good.bool(), "is_causal": True})
 
 
-def attention_values(case: Case, given: Arguments) -> Iterator[BadCall]:
+def attention_values(_case: Case, _given: Arguments) -> Iterator[BadCall]:
     """A dropout_p that is no probability, a scale that is no number."""
     yield change("dropout_p", 1.1)
     yield change("dropout_p", "much")

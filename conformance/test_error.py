@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from . import bad_calls
+from . import bad_calls, bad_options
 from .bad_calls import BadCall
 from .cases.case import Case
 from .cases.components import COMPONENTS
@@ -21,7 +21,8 @@ CALLS = [
     *each(*MODULES, norm_first=True, batch_first=False),
     *each(*MODULES, norm_first=False, batch=None),
 ]
-ATTENTION = [Case("attention")]
+# torch's fused kernel, for values as wide as the keys, takes a value shorter than the key, and a mask with is_causal.
+ATTENTION = [Case("attention", value_dim=6)]
 # What a layer calls otherwise than the attention or the norm that refuses it, and a stack otherwise than its layers.
 ALSO_CALLED = {
     "d_model": "embed_dim",
@@ -76,19 +77,19 @@ def require_refused_options(trial: Trial, source: Callable[[Case], Iterable[BadC
 @clause("ERROR-01", MUST, MEASURED, BUILDS)
 def test_sizes(trial: Trial) -> None:
     """Sizes that are not positive, and features that the heads do not divide, are refused by the constructor."""
-    require_refused_options(trial, bad_calls.constructor_sizes)
+    require_refused_options(trial, bad_options.sizes)
 
 
 @clause("ERROR-02", MUST, MEASURED, [case for case in BUILDS if case.component != "layer_norm"])
 def test_options(trial: Trial) -> None:
     """A dropout outside [0, 1] and an activation that is no known name and no callable are refused."""
-    require_refused_options(trial, bad_calls.constructor_values)
+    require_refused_options(trial, bad_options.values)
 
 
 @clause("ERROR-03", MUST, MEASURED, BUILDS)
 def test_option_kinds(trial: Trial) -> None:
     """Sizes that are no integers, and probabilities and epsilons that are no numbers, are refused."""
-    require_refused_options(trial, bad_calls.constructor_kinds)
+    require_refused_options(trial, bad_options.kinds)
 
 
 @clause("ERROR-04", MUST, DOCS, CALLS)
@@ -123,7 +124,7 @@ def test_no_tensors(trial: Trial) -> None:
 
 @clause("ERROR-09", MUST, DOCS, CALLS)
 def test_mask_shapes(trial: Trial) -> None:
-    """An attention mask is (L, S), or (N·heads, L, S) with one matrix for each sequence and head; nothing broadcasts."""
+    """An attention mask is (L, S), or (N·heads, L, S) one for each sequence and head; nothing broadcasts."""
     require_refused_calls(trial, bad_calls.mask_shapes)
 
 
