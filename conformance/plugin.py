@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="handmade",
         help="what is checked: handmade, torch, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
     )
-    group.addoption("--report", metavar="DIR", help="write results.jsonl (as they come) and report.json there")
+    group.addoption("--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there")
     group.addoption("--device", default="cpu", help="the device that the cases run on (default: cpu)")
     group.addoption(
         "--shuffle", type=int, metavar="SEED", help="permute the cases, and the clauses within each, by this seed"

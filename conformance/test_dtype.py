@@ -1,9 +1,13 @@
 """DTYPE: float32, bfloat16, float16, and other devices."""
 
+import contextlib
+
 import torch
 
 from .cases.select import MODULES, each
 from .clauses import DOCS, MEASURED, MUST, clause
+from .comparison import compare
+from .runs import reference_observation
 from .test_mode import MASKED
 from .trial import Trial
 
@@ -50,3 +54,19 @@ def test_accelerator(trial: Trial) -> None:
 def test_float64_throughout(trial: Trial) -> None:
     """In float64 nothing is computed in less: the output agrees with the exact values to 1e-12."""
     trial.compare_output()
+
+
+@clause("DTYPE-07", MUST, MEASURED, [
+    case for mode in ("train", "eval") for case in each("attention", *MODULES, dtype="float32", mode=mode, **MASKED)
+])  # fmt: skip
+def test_autocast(trial: Trial) -> None:
+    """Under autocast to bfloat16 the output is as near to the exact values as torch's under it."""
+    inputs, instance, reference = trial.inputs, trial.instance(), None
+    exact, rows = trial.run.witnesses.oracle.output, inputs.real & inputs.live
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = instance.observe(inputs).output
+        with contextlib.suppress(RuntimeError):
+            reference = reference_observation(inputs, instance.state).output
+    name = "output under autocast"
+    trial.comparisons.append(compare(name, "output", "bfloat16", found, reference, exact, rows))
+    trial.settle()

@@ -1,8 +1,12 @@
 """GRAD: gradients of every input and every parameter, and training with them."""
 
+import torch
+from torch import Tensor
+
 from .cases.components import COMPONENTS
-from .cases.select import floating_masks
-from .clauses import MEASURED, MUST, clause
+from .cases.select import MODULES, each, floating_masks
+from .clauses import MEASURED, MUST, SHOULD, clause
+from .modules import attempt, output
 from .trial import Trial
 
 
@@ -23,3 +27,19 @@ def test_parameters(trial: Trial) -> None:
 def test_masks(trial: Trial) -> None:
     """A floating mask is an ordinary input: it gets the gradient of the scores that it was added to."""
     trial.compare_gradients(lambda name: name.endswith("mask"))
+
+
+@clause("GRAD-04", SHOULD, MEASURED, [
+    *each("attention", attn_mask="float"),
+    *each(*MODULES, layers=1, activation="gelu", attn_mask="float", key_padding_mask="right", src_mask="bool3d",
+          tgt_mask="float_causal", memory_key_padding_mask="right"),
+])  # fmt: skip
+def test_second_derivatives(trial: Trial) -> None:
+    """Gradients of inputs and floating masks can be differentiated again; those of torch's fused attention cannot."""
+    module, given = trial.torch_module(), trial.call_arguments(gradient=True)
+    leaves = {name: x for name, x in given.items() if isinstance(x, Tensor) and x.requires_grad}
+
+    def call(*values: Tensor) -> Tensor:
+        return output(module, {**given, **dict(zip(leaves, values, strict=True))})
+
+    attempt("second derivatives", lambda: torch.autograd.gradgradcheck(call, tuple(leaves.values()), fast_mode=True))

@@ -4,7 +4,7 @@ import numpy as np
 
 from .cases.case import Case
 from .cases.select import MODULES, each, few_masks, unmasked
-from .clauses import DOCS, MUST, clause
+from .clauses import DOCS, MEASURED, MUST, clause
 from .trial import Trial
 
 
@@ -33,7 +33,7 @@ def test_unbatched(trial: Trial) -> None:
     trial.require_same_gradients(unbatched, batched)
 
 
-@clause("SHAPE-03", MUST, DOCS, each("attention", *MODULES))
+@clause("SHAPE-03", MUST, DOCS, [*each("attention", *MODULES), *each(*MODULES, batch_first=False, mode="eval")])
 def test_empty_batch(trial: Trial) -> None:
     """A batch of no sequences gives an empty output and zero gradients."""
     inputs = trial.inputs
@@ -75,3 +75,17 @@ def test_empty_sequences(trial: Trial) -> None:
     seen = trial.observe(trial.inputs)
     trial.require(seen.output.shape == (2, 3, trial.case.target, 4), f"got shape {seen.output.shape}")
     trial.require(not np.any(seen.output), "expected zeros")
+
+
+ALIKE = {"batch": 3, "heads": 3, "head_dim": 3, "target": 3, "source": 3, "dim_feedforward": 9}
+
+
+@clause("SHAPE-08", MUST, MEASURED, [
+    case for batch_first in (True, False) for case in (
+        *each("multihead_attention", attn_mask="bool3d", key_padding_mask="left", batch_first=batch_first, **ALIKE),
+        *each(*MODULES[1:], src_mask="bool3d", src_key_padding_mask="left", tgt_mask="float3d", tgt_key_padding_mask="holes",
+              memory_mask="bool", memory_key_padding_mask="right", batch_first=batch_first, **ALIKE))
+])  # fmt: skip
+def test_equal_sizes(trial: Trial) -> None:
+    """Where batch, lengths, heads and features of a head are as many, no axis is taken for another."""
+    trial.compare_output()

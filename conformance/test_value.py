@@ -1,8 +1,14 @@
 """VALUE: what the components compute where nothing is masked."""
 
+import copy
+from typing import Any
+
+from torch import Tensor
+
 from .arguments import array
 from .cases.case import Case
 from .cases.components import STACKS
+from .cases.grid import grid
 from .cases.select import MODULES, each, unmasked
 from .clauses import DOCS, MEASURED, MUST, PAPER, clause
 from .trial import Trial
@@ -44,9 +50,12 @@ def test_transformer(trial: Trial) -> None:
     trial.compare_output()
 
 
-@clause("VALUE-07", MUST, DOCS, lambda c: c.component == "attention" and c.scale is not None)
+@clause("VALUE-07", MUST, DOCS, [
+    *(case for case in grid() if case.component == "attention" and case.scale is not None),
+    *(Case("attention", scale=scale, **masks) for scale in (-0.3, 0.0) for masks in ({}, {"attn_mask": "bool"}, {"is_causal": True})),
+])  # fmt: skip
 def test_scale(trial: Trial) -> None:
-    """A given scale replaces 1/√E."""
+    """A given scale replaces 1/√E, a negative one and 0 as well."""
     trial.compare_output()
 
 
@@ -131,3 +140,34 @@ def test_single_layer(trial: Trial) -> None:
 def test_equal_key_and_value_sizes(trial: Trial) -> None:
     """Where kdim equals vdim, keys and values still have a matrix of their own each."""
     trial.compare_output()
+
+
+@clause("VALUE-19", MUST, MEASURED, [
+    *(Case("attention", dtype=dtype, batch=1, heads=2, target=267, source=1030) for dtype in ("float64", "float32", "bfloat16", "float16")),
+    Case("attention", batch=1, heads=2, target=1030, source=1030, is_causal=True),
+    Case("multihead_attention", heads=2, target=33, source=1030, attn_mask="float", key_padding_mask="right"),
+    *each("encoder_layer", batch=1, heads=2, source=1030, src_key_padding_mask="right", dtype="float32"),
+])  # fmt: skip
+def test_long_sequences(trial: Trial) -> None:
+    """The values and gradients hold for more than a thousand positions, in no whole number of blocks."""
+    trial.compare_output()
+    trial.compare_gradients(lambda _: True)
+
+
+@clause("VALUE-20", MUST, DOCS, each("encoder", "decoder", tgt_mask="causal", final_norm=False))
+def test_derived_layers(trial: Trial) -> None:
+    """A stack calls the layers that it is given as they are: one of a derived class does what that class says."""
+    module = trial.torch_module()
+    layer: Any = copy.deepcopy(module.layers[0])
+
+    class Doubled(type(layer)):  # type: ignore[misc]
+        def forward(self, *given: Any, **named: Any) -> Tensor:
+            return 2 * super().forward(*given, **named)
+
+    layer.__class__ = Doubled
+    arguments = trial.call_arguments()
+    whole = type(module)(layer, 2)(**arguments)
+    name = "src" if "src" in arguments else "tgt"
+    for _ in range(2):
+        arguments[name] = layer(**arguments)
+    trial.require_same("output", array(whole), array(arguments[name]))

@@ -41,7 +41,7 @@ def test_cheap_commands_run(command: str, tmp_path: Path) -> None:
     block, adapter = listing("Bring your own", "python")
     (tmp_path / "my_block.py").write_text(block + "\n\n" + adapter)
     words = shlex.split(command.replace("conformance/", f"{ROOT}/conformance/"))
-    words = [str(tmp_path / word) if word == "report" else word for word in words]
+    words = [word.replace("=report", f"={tmp_path}/report") for word in words]
     if words[0] == "pytest":
         done = run_pytest("-c", f"{ROOT}/pyproject.toml", "--rootdir", str(ROOT), *words[1:], cwd=tmp_path)
     else:
