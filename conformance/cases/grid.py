@@ -127,13 +127,13 @@ def grid() -> tuple[Case, ...]:
         *_rows("encoder_layer", {"norm": NORMS, **SOURCE, "mode": MODES, "activation": RELU_GELU}, build),
         *_rows("encoder_layer", {"norm": NORMS, "activation": BUILD["activation"]}, {**build, **SOURCE}),
         *_rows("decoder_layer", {"norm": NORMS, **TARGET, "mode": MODES}, {**build, "lengths": LENGTHS, **MEMORY_PAIRS}),
-        *_rows("decoder_layer", {"norm": NORMS, **MEMORY, "mode": MODES}, {**build, "lengths": LENGTHS, **TARGET_PAIRS}),
+        *_rows("decoder_layer", {"norm": NORMS, **MEMORY}, {**build, "mode": MODES, "lengths": LENGTHS, **TARGET_PAIRS}),
         *_rows("encoder", {"norm": NORMS, **SOURCE, "mode": MODES}, {**build, **STACKED}),
         *_rows("decoder", {"norm": NORMS, **TARGET, "mode": MODES}, {**build, **STACKED, "lengths": LENGTHS, **MEMORY_PAIRS}),
-        *_rows("decoder", {"norm": NORMS, **MEMORY, "mode": MODES}, {**build, **STACKED, "lengths": LENGTHS, **TARGET_PAIRS}),
+        *_rows("decoder", {"norm": NORMS, **MEMORY}, {**build, "mode": MODES, **STACKED, "lengths": LENGTHS, **TARGET_PAIRS}),
         *_rows("transformer", {"norm": NORMS, **TARGET, "mode": MODES}, _whole(SOURCE_PAIRS, MEMORY_PAIRS)),
-        *_rows("transformer", {"norm": NORMS, **MEMORY, "mode": MODES}, _whole(SOURCE_PAIRS, TARGET_PAIRS)),
-        *_rows("transformer", {"norm": NORMS, **SOURCE, "mode": MODES}, _whole(TARGET_PAIRS, MEMORY_PAIRS)),
+        *_rows("transformer", {"norm": NORMS, **MEMORY}, _whole({"mode": MODES}, SOURCE_PAIRS, TARGET_PAIRS)),
+        *_rows("transformer", {"norm": NORMS, **SOURCE}, _whole({"mode": MODES}, TARGET_PAIRS, MEMORY_PAIRS)),
         *_rows(
             "multihead_attention",
             {
