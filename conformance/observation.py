@@ -133,8 +133,9 @@ def build(adapter: Adapter, case: Case, dropout: float = 0.0) -> Instance:
     module = module.to(dtype=dtype, device=device)
     leftover = 0
     for part in module.modules():
-        if dropout == 0.0 and isinstance(part, nn.Dropout) and part.p > 0:
-            part.p = 0.0
+        name = {nn.Dropout: "p", nn.MultiheadAttention: "dropout"}.get(type(part), "")
+        if dropout == 0.0 and name and getattr(part, name) > 0:
+            setattr(part, name, 0.0)
             leftover += 1
     return Instance(adapter, module, case, leftover)
 

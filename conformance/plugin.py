@@ -1,5 +1,6 @@
 """The pytest plugin: options, the cases of each clause, one run per case, verdicts, and the report."""
 
+import gc
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="handmade",
         help="what is checked: handmade, torch, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
     )
-    group.addoption("--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there")
+    group.addoption(
+        "--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there"
+    )
     group.addoption("--device", default="cpu", help="the device that the cases run on (default: cpu)")
     group.addoption(
         "--shuffle", type=int, metavar="SEED", help="permute the cases, and the clauses within each, by this seed"
@@ -82,6 +85,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for group in ordered:
             generator.shuffle(group)
     items[:] = [item for group in ordered for item in group]
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of items live as long as the run: looking through them again and again finds nothing."""
+    gc.collect()
+    gc.freeze()
 
 
 def scope(nodeid: str) -> str:

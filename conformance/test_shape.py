@@ -8,7 +8,7 @@ from .clauses import DOCS, MEASURED, MUST, clause
 from .trial import Trial
 
 
-@clause("SHAPE-01", MUST, DOCS, lambda c: unmasked(c) or c.dtype != "float64")
+@clause("SHAPE-01", MUST, DOCS, unmasked)
 def test_output(trial: Trial) -> None:
     """The output has the shape of the query (of the target in a decoder), in the layout of the inputs."""
     found, expected = trial.run.subject, trial.inputs.cotangents

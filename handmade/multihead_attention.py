@@ -99,12 +99,12 @@ class MultiheadAttention(Module):
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if weight is not None:
                 init.xavier_uniform_(weight)
-        if self.in_proj_bias is not None:
-            init.zeros_(self.in_proj_bias)
-            init.zeros_(self.out_proj.bias)
-        if self.bias_k is not None:
-            init.xavier_normal_(self.bias_k)
-            init.xavier_normal_(self.bias_v)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
+        for appended in (self.bias_k, self.bias_v):
+            if appended is not None:
+                init.xavier_normal_(appended)
 
     def forward(
         self,
@@ -175,9 +175,7 @@ class MultiheadAttention(Module):
         """(batch, heads, length, head_dim) → (length, batch, embed_dim)."""
         return context.permute(2, 0, 1, 3).reshape(context.size(2), context.size(0), self.embed_dim)
 
-    def project(
-        self, query: Tensor, key: Tensor, value: Tensor, self_attention: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, query: Tensor, key: Tensor, value: Tensor, self_attention: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, (length, batch, embed_dim) each; self-attention takes one product for the three."""
         if self.in_proj_weight is not None and self_attention:
             q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
@@ -193,7 +191,7 @@ class MultiheadAttention(Module):
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
         """Keys and values with `bias_k`/`bias_v`, then zeros, at their end, and how many were appended."""
         length = k.size(0)
-        if self.bias_k is not None:
+        if self.bias_k is not None and self.bias_v is not None:
             k, v = (torch.cat([x, b.expand(1, x.size(1), -1)]) for x, b in ((k, self.bias_k), (v, self.bias_v)))
         if self.add_zero_attn:
             k, v = (torch.cat([x, x.new_zeros(1, *x.shape[1:])]) for x in (k, v))

@@ -44,9 +44,10 @@ def heads(shape: tuple[int, int, int, int]) -> list[Tensor]:
 @pytest.mark.parametrize("name", ["handmade", "torch"])
 def bench_core(benchmark: BenchmarkFixture, name: str, heads: list[Tensor], causal: bool) -> None:
     """softmax(Q Kᵀ / √E) V, forward."""
+    query, key, value = heads
     cores: dict[str, Callable[[], Any]] = {
-        "handmade": lambda: handmade.scaled_dot_product_attention(*heads, is_causal=causal),
-        "torch": lambda: F.scaled_dot_product_attention(*heads, is_causal=causal),
+        "handmade": lambda: handmade.scaled_dot_product_attention(query, key, value, is_causal=causal),
+        "torch": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
     }
     _measure(benchmark, "core", cores, name, heads[0].shape, causal)
 

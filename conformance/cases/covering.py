@@ -13,11 +13,10 @@ from typing import Any
 Alternative = Mapping[str, Any]
 Factors = Mapping[str, Sequence[Alternative]]
 Row = dict[str, int]
+Pair = tuple[tuple[str, int], tuple[str, int]]
 
 
-def cover(
-    core: Factors, others: Factors, feasible: Callable[[dict[str, Any]], bool] = lambda _: True
-) -> list[dict]:
+def cover(core: Factors, others: Factors, feasible: Callable[[dict[str, Any]], bool] = lambda _: True) -> list[dict]:
     """Rows that hold the full product of the core factors and every feasible pair of all factors.
 
     Args:
@@ -30,26 +29,26 @@ def cover(
     """
     factors = {**core, **{name: factor for name, factor in others.items() if name not in core}}
     uncovered = {
-        frozenset([(a, i), (b, j)])
+        ((a, i), (b, j))
         for a, b in itertools.combinations(factors, 2)
         for i in range(len(factors[a]))
         for j in range(len(factors[b]))
     }
     rows: list[Row] = []
-    used: Counter = Counter()
+    used: Counter[Pair] = Counter()
     starts: list[Row] = [
         dict(zip(core, chosen, strict=True)) for chosen in itertools.product(*(range(len(core[name])) for name in core))
     ]
     while starts or uncovered:
-        pair_first = not starts
-        start = dict(min(uncovered, key=sorted)) if pair_first else starts.pop(0)
+        start = starts.pop(0) if starts else dict(min(uncovered))
         row = _complete(start, factors, uncovered, used, feasible)
-        uncovered -= {frozenset(start.items())} if pair_first else set()
-        if row is not None:
-            pairs = [frozenset(pair) for pair in itertools.combinations(row.items(), 2)]
-            uncovered.difference_update(pairs)
-            used.update(pairs)
-            rows.append(row)
+        if row is None:
+            uncovered.discard(tuple(start.items()))
+            continue
+        covered = list(itertools.combinations(((name, row[name]) for name in factors), 2))
+        uncovered.difference_update(covered)
+        used.update(covered)
+        rows.append(row)
     return [fields(row, factors) for row in rows]
 
 
@@ -59,7 +58,11 @@ def fields(row: Row, factors: Factors) -> dict[str, Any]:
 
 
 def _complete(
-    start: Row, factors: Factors, uncovered: set, used: Counter, feasible: Callable[[dict[str, Any]], bool]
+    start: Row,
+    factors: Factors,
+    uncovered: set[Pair],
+    used: Counter[Pair],
+    feasible: Callable[[dict[str, Any]], bool],
 ) -> Row | None:
     """The row with all factors, each alternative chosen for the most uncovered, then the least used, pairs.
 
@@ -70,9 +73,13 @@ def _complete(
     missing = next((name for name in factors if name not in start), None)
     if missing is None:
         return start
+    names = list(factors)
+    before = [(name, start[name]) for name in names[: names.index(missing)]]
+    after = [(name, start[name]) for name in names[names.index(missing) :] if name in start]
 
     def preference(index: int) -> tuple[int, int, int]:
-        pairs = [frozenset([item, (missing, index)]) for item in start.items()]
+        chosen = (missing, index)
+        pairs = [(item, chosen) for item in before] + [(chosen, item) for item in after]
         return -sum(pair in uncovered for pair in pairs), sum(used[pair] for pair in pairs), index
 
     for index in sorted(range(len(factors[missing])), key=preference):

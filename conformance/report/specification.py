@@ -16,7 +16,13 @@ def page() -> str:
         clauses = sorted((c for c in REGISTRY.values() if c.chapter == chapter), key=lambda c: c.id)
         if not clauses:
             continue
-        lines += ["", f"## {chapter}: {title}", "", "| id | level | sentence | source | cases |", "|---|---|---|---|---:|"]
+        lines += [
+            "",
+            f"## {chapter}: {title}",
+            "",
+            "| id | level | sentence | source | cases |",
+            "|---|---|---|---|---:|",
+        ]
         for clause in clauses:
             sentence = clause.sentence.replace("|", "\\|")
             lines.append(f"| {clause.id} | {clause.level.value} | {sentence} | {clause.source} | {len(clause.cases)} |")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ..cases.grid import coverage, grid
-from ..clauses import CHAPTERS, REGISTRY
+from ..clauses import CHAPTERS, load_all
 from ..verdicts import Verdict
 from .model import Report, Result, count
 
@@ -21,7 +21,7 @@ def summary(report: Report) -> Iterator[str]:
         f"cases: {len(read)} read here; the grid has {figures['cases']} of {figures['configurations']} configurations, "
         f"every pair of options of each component ({', '.join(f'{figures[d]} in {d}' for d in DTYPES)})"
     )
-    yield f"clauses: {len({result.clause for result in report.results})} of {len(REGISTRY)}"
+    yield f"clauses: {len({result.clause for result in report.results})} of {len(load_all())}"
 
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")

@@ -116,9 +116,10 @@ def test_tolerances_stand_in_one_file() -> None:
         if path.name == "tolerance.py" or "selfcheck" in path.parts or "benchmarks" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            number = isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1e-6
-            close = isinstance(node, ast.Attribute) and node.attr in ("allclose", "isclose", "assert_close", "approx")
             # A tiny eps of a layer norm is an input of a case, not a tolerance.
-            if close or (number and node.value not in (1e-12, 1e-30)):
-                offenders.append(f"{path.relative_to(package)}:{node.lineno}")
+            number = node.value if isinstance(node, ast.Constant) and isinstance(node.value, float) else 1.0
+            if 0 < number < 1e-6 and number not in (1e-12, 1e-30):
+                offenders.append(f"{path.relative_to(package)}: {number}")
+            if isinstance(node, ast.Attribute) and node.attr in ("allclose", "isclose", "assert_close", "approx"):
+                offenders.append(f"{path.relative_to(package)}: {node.attr}")
     assert not offenders

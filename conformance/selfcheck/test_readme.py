@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.selfcheck.commands import ROOT, listing
+from conformance.selfcheck.commands import ROOT, listing, run
 from conformance.selfcheck.commands import pytest as run_pytest
-from conformance.selfcheck.commands import run
 
 COMMANDS = [
     line for heading in ("Run it", "Bring your own") for block in listing(heading, "sh") for line in block.splitlines()

@@ -83,7 +83,9 @@ def torch_names(component: str, exported: Mapping[str, Any]) -> dict[str, Tensor
 
 def _pair(value: Any) -> tuple[Tensor, Tensor | None]:
     """Weight and bias of a module, or of a pair of them."""
-    return (value.weight, getattr(value, "bias", None)) if isinstance(value, nn.Module) else value
+    pair: Any = (value.weight, getattr(value, "bias", None)) if isinstance(value, nn.Module) else value
+    weight, bias = pair
+    return weight, bias
 
 
 def randomise(module: nn.Module, case: Case) -> None:
