@@ -1,7 +1,10 @@
 """DROPOUT: which draws it makes. Those of an eager CPU are meant: a compiler, or a device, may draw otherwise."""
 
+from types import SimpleNamespace
+
 from reference.torch_modules import TORCH
 
+from .arguments import array
 from .cases.select import NORMED, each
 from .clauses import MEASURED, SHOULD, clause
 from .dropout_sites import P, check_equal_draws, seeded
@@ -39,6 +42,23 @@ def test_gradients_of_same_draws(trial: Trial) -> None:
     """From equal seeds on a CPU all gradients are equal to torch's."""
     found, expected = _under_one_seed(trial)
     trial.require_same_gradients(found, expected)
+
+
+@clause("DROPOUT-20", SHOULD, MEASURED, [
+    case.but(**more)
+    for case in (*each("attention"), *each("attention", attn_mask="bool"), *each("attention", attn_mask="float", mask_shape="BHLS"))
+    for more in ({}, {"value_dim": 5}, {"dims": 3} if case.mask_shape == "LS" else {"source": 5}, {"scale": 0.3})
+])  # fmt: skip
+def test_same_draws_of_attention(trial: Trial) -> None:
+    """From equal seeds on a CPU scaled_dot_product_attention drops the weights that torch's drops."""
+    check_equal_draws(trial)
+    torch_module = TorchInterface("attention", TORCH).build(SimpleNamespace())
+    for p in (0.2, P):
+        seen = []
+        for module in (trial.torch_module(), torch_module):
+            with seeded(trial.case):
+                seen.append(array(module(**trial.call_arguments(), dropout_p=p)))
+        trial.require_same(f"output at dropout_p={p}", *seen)
 
 
 def _under_one_seed(trial: Trial) -> tuple[Observation, Observation]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import nn
 
 from . import bad_calls, bad_options
@@ -20,6 +21,7 @@ CALLS = [
     *each(*MODULES, norm_first=False),
     *each(*MODULES, norm_first=True, batch_first=False),
     *each(*MODULES, norm_first=False, batch=None),
+    *each(*MODULES, norm_first=False, mode="eval", heads=4, head_dim=3),
 ]
 # torch's fused kernel, for values as wide as the keys, takes a value shorter than the key, and a mask with is_causal.
 ATTENTION = [Case("attention", value_dim=6)]
@@ -58,7 +60,9 @@ def require_refused_calls(trial: Trial, source: Callable[..., Iterable[BadCall]]
     """The case's module refuses the calls of a source of bad ones."""
     module = trial.torch_module()
     given = trial.call_arguments()
-    require_refusals(trial, lambda **changes: module(**{**given, **changes}), source(trial.case, given))
+    # In eval mode without gradients torch has paths of their own, with checks of their own.
+    with torch.set_grad_enabled(trial.case.mode == "train"):
+        require_refusals(trial, lambda **changes: module(**{**given, **changes}), source(trial.case, given))
 
 
 def require_refused_options(trial: Trial, source: Callable[[Case], Iterable[BadCall]]) -> None:

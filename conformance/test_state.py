@@ -17,6 +17,7 @@ from .comparison import relative_error
 from .modules import attempt, output, reference
 from .runs import reference_observation
 from .trial import Trial
+from .verdicts import Unsupported
 
 MASKS: dict[str, Any] = {
     "attn_mask": "bool",
@@ -28,6 +29,12 @@ MASKS: dict[str, Any] = {
 }
 PLAIN = each(*(name for name in COMPONENTS if name != "attention"))
 MASKED = each(*MODULES, **MASKS)
+# In eval mode without gradients, with even heads, torch is tempted to a path that calls no sub-modules.
+HOOKED = [
+    *each(*NORMED, **MASKS),
+    *each(*NORMED, **MASKS, mode="eval", heads=4, head_dim=3),
+    *each(*NORMED, mode="eval"),
+]
 COPIED = [*each("layer_norm"), *MASKED, *each(*NORMED, activation="gelu", norm_first=True)]
 
 
@@ -156,26 +163,41 @@ def test_repr(trial: Trial) -> None:
     trial.require(type(module).__name__ in text and not absent, f"repr lacks {absent or type(module).__name__}")
 
 
-@clause("STATE-11", MUST, DOCS, each(*NORMED, **MASKS))
+@clause("STATE-11", MUST, DOCS, HOOKED)
 def test_hooks(trial: Trial) -> None:
     """The sub-modules are called as modules: a forward hook on an attention, a projection or a norm fires each time."""
-    module, given = trial.torch_module(), trial.call_arguments(gradient=True)
+    module, given = trial.torch_module(), trial.call_arguments()
     calls: dict[str, int] = {}
     for name, part in module.named_modules():
         if name.rpartition(".")[2] in ("self_attn", "multihead_attn", "linear1", "linear2", "norm1", "norm2", "norm"):
             calls[name] = 0
             part.register_forward_hook(lambda _part, _given, _made, name=name: calls.update({name: calls[name] + 1}))
-    output(module, given)
+    with torch.set_grad_enabled(trial.case.mode == "train"):
+        output(module, given)
     odd = {name: count for name, count in calls.items() if count != 1}
     trial.require(bool(calls) and not odd, f"expected each hook to fire once, got {odd}")
 
 
-@clause("STATE-12", MUST, MEASURED, each(*NORMED, **MASKS))
+@clause("STATE-12", MUST, MEASURED, HOOKED)
 def test_hook_results(trial: Trial) -> None:
     """What a forward hook returns takes the place of the sub-module's output."""
-    module, given = trial.torch_module(), trial.call_arguments(gradient=True)
+    module, given = trial.torch_module(), trial.call_arguments()
     before = array(output(module, given))
     for name, part in module.named_modules():
         if name.endswith("linear2"):
             part.register_forward_hook(lambda _part, _given, made: 2 * made)
-    trial.require(bool(trial.apart(array(output(module, given)), before)), "the hook's result had no effect")
+    with torch.set_grad_enabled(trial.case.mode == "train"):
+        after = array(output(module, given))
+    trial.require(bool(trial.apart(after, before)), "the hook's result had no effect")
+
+
+@clause("STATE-20", MUST, DOCS, PLAIN)
+def test_device_context(trial: Trial) -> None:
+    """Built inside torch.device("meta"), all parameters and buffers are on that device."""
+    trial.torch_module()
+    if not hasattr(torch.device, "__enter__"):
+        raise Unsupported(f"torch.device as a context: not supported by torch {torch.__version__}")
+    with torch.device("meta"):
+        module = trial.construct()
+    elsewhere = [name for name, value in module.state_dict().items() if value.device.type != "meta"]
+    trial.require(not elsewhere, f"expected the meta device for {elsewhere}")

@@ -97,6 +97,7 @@ def test_jvp(trial: Trial) -> None:
 
 COMPILED = [
     Case("multihead_attention", attn_mask="bool3d", key_padding_mask="right"),
+    Case("multihead_attention", mode="eval", heads=4, head_dim=3, attends="self", key_padding_mask="right"),
     Case("encoder_layer", src_mask="bool", src_key_padding_mask="right"),
     Case("encoder_layer", norm_first=True, activation="gelu"),
     Case("decoder_layer", tgt_mask="causal", memory_key_padding_mask="holes"),
