@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .cases.case import Case
+from .cases.components import shared_tensors
 from .inputs import Inputs
 
 FREE_LAYOUT = ("attention", "layer_norm")
@@ -42,11 +43,6 @@ def arrays(inputs: Inputs) -> dict[str, Any]:
         padding = name.endswith("key_padding_mask")
         made[name] = mask[0] if padding and case.batch is None else mask
     return made
-
-
-def shared_tensors(case: Case) -> dict[str, str]:
-    """The tensors that are another one: key and value in self-attention, value where memory is attended to."""
-    return {"self": {"key": "query", "value": "query"}, "memory": {"value": "key"}, "cross": {}}[case.attends]
 
 
 def tensors(inputs: Inputs, gradient: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .cases.case import Case
-from .cases.components import COMPONENTS, Attention, length
+from .cases.components import COMPONENTS, Attention, length, shared_tensors
 from .cases.masks import CAUSAL_KINDS, attention_mask, padding_mask
 from .pretrained import embedded_sentences
 
@@ -70,7 +70,7 @@ def make_inputs(case: Case) -> Inputs:
     tensors = {
         name: representable(case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
         for name in component.tensors
-        if name not in {"self": ("key", "value"), "memory": ("value",), "cross": ()}[case.attends]
+        if name not in shared_tensors(case)
     }
     if case.layout == "expanded":
         tensors = {name: np.repeat(value[:1], len(value), axis=0) for name, value in tensors.items()}

@@ -14,7 +14,7 @@ from reference.weights import copy_weights
 
 from . import arguments
 from .cases.case import Case
-from .cases.components import COMPONENTS
+from .cases.components import COMPONENTS, shared_tensors
 from .comparison import relative_error, rms
 from .inputs import Inputs, make_inputs
 from .observation import Observation, build, instantiate
@@ -121,7 +121,7 @@ def consult_oracle(inputs: Inputs, state: Mapping[str, np.ndarray]) -> Observati
         options["activation"] = "gelu"
     answer = evaluate(case.component, options, state, given, along)
     found = dict(answer.gradients)
-    for name, other in arguments.shared_tensors(case).items() if "query" in given else ():
+    for name, other in shared_tensors(case).items() if "query" in given else ():
         found[other] = found[other] + found.pop(name)
     for name in inputs.tensors:
         found[name] = arguments.from_layout(found[name], case)

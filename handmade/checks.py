@@ -8,8 +8,11 @@ from torch import Tensor
 
 from .precision import HALVES
 
-# Since torch 2.4 the question takes the device's type; before, each device had a function of its own.
-_AUTOCAST_BY_DEVICE = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
+try:
+    torch.is_autocast_enabled("cpu")
+    _AUTOCAST_BY_DEVICE = True
+except TypeError:  # an older torch has a function for each device instead
+    _AUTOCAST_BY_DEVICE = False
 
 
 def positive(name: str, value: int) -> None:
@@ -138,7 +141,7 @@ def attention_masks(
     attn_name, padding_name, causal_name = names
     if attn_mask is not None:
         mask_kind(attn_name, attn_mask, query)
-        per_head = ((batch or 1) * heads, queries, keys)
+        per_head = (heads if batch is None else batch * heads, queries, keys)
         shape(attn_name, attn_mask, (queries, keys), per_head, meaning="(L, S) or (N·heads, L, S)")
     elif is_causal:
         raise ValueError(

@@ -125,6 +125,11 @@ def length(case: Case, tensor: str) -> int:
     return case.target
 
 
+def shared_tensors(case: Case) -> dict[str, str]:
+    """The tensors that are another one: key and value in self-attention, value where memory is attended to."""
+    return {"self": {"key": "query", "value": "query"}, "memory": {"value": "key"}, "cross": {}}[case.attends]
+
+
 def masks_of(case: Case) -> dict[str, str]:
     """The masks that a case has: field → kind."""
     fields = [
