@@ -18,7 +18,7 @@ def summary(report: Report) -> Iterator[str]:
     figures = coverage(grid())
     read = {result.case for result in report.results}
     yield (
-        f"cases: {len(read)} read here; the grid has {figures['cases']} of {figures['configurations']} configurations, "
+        f"cases: {len(read)} read here; the grid has {figures['cases']} cases of {figures['configurations']} configurations, "
         f"every pair of options of each component ({', '.join(f'{figures[d]} in {d}' for d in DTYPES)})"
     )
     yield f"clauses: {len({result.clause for result in report.results})} of {len(load_all())}"
