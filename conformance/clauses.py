@@ -1,5 +1,6 @@
 """Clauses: the sentences of the specification, each the docstring of the test that checks it."""
 
+import dataclasses
 import enum
 import importlib
 from collections.abc import Callable, Iterable
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cases.case import Case
+from .cases.case import CONSTRUCTOR, Case
 from .cases.grid import grid
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Clause:
         source: where it is said, or that it was measured.
         cases: the cases it is checked on, in a fixed order.
         check: raises `Difference` where it does not hold.
+        applies: which cases of the grid it reads; None where its cases are its own.
     """
 
     id: str
@@ -64,6 +66,20 @@ class Clause:
     source: str
     cases: tuple[Case, ...]
     check: Check
+    applies: Callable[[Case], bool] | None = None
+
+    def covers(self, case: Case, instead_of: Case) -> bool:
+        """Whether the clause still says something of a case that takes the place of one of its own.
+
+        Its predicate decides; where its cases are its own, no option may have changed that they set on purpose.
+        """
+        if self.applies is not None:
+            return self.applies(case)
+        return all(
+            getattr(case, field.name) == getattr(instead_of, field.name)
+            or (field.name in CONSTRUCTOR and getattr(instead_of, field.name) == field.default)
+            for field in dataclasses.fields(Case)
+        )
 
     @property
     def chapter(self) -> str:
@@ -103,7 +119,8 @@ def clause(
         if not check.__doc__:
             raise ValueError(f"clause {id}: expected a docstring, which is its sentence")
         chosen = tuple(filter(cases, grid())) if callable(cases) else tuple(cases)
-        made = Clause(id, level, " ".join(check.__doc__.split()), source, chosen, check)
+        sentence = " ".join(check.__doc__.split())
+        made = Clause(id, level, sentence, source, chosen, check, cases if callable(cases) else None)
         REGISTRY[id] = made
         check.clause = made  # type: ignore[attr-defined]
         return check

@@ -45,7 +45,11 @@ class Comparison:
         """One or two lines for a failure message."""
         if self.reason:
             return f"{self.tensor}: {self.reason}"
-        ratio = "" if self.ratio is None else f", {self.ratio:.3g} times torch's"
+        # Against a torch that is right to the last digit, a multiple of its error says little.
+        telling = self.ratio is not None and self.ratio < 1000
+        ratio = f", {self.ratio:.3g} times torch's" if telling else ""
+        if not telling and self.relative is not None:
+            ratio = f", {self.relative:.2g} of the largest value from torch"
         return (
             f"{self.tensor}{list(self.worst)}: subject {self.value:.9g}, torch {self.torch_value:.9g}, "
             f"oracle {self.oracle_value:.9g}; rms error {self.error:.3g}{ratio} ({self.verdict.value})"

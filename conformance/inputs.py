@@ -157,13 +157,13 @@ def _flags(case: Case) -> dict[str, Any]:
 
 def visible(inputs: Inputs, attention: Attention) -> np.ndarray:
     """Which keys each query sees: broadcasts to (batch, heads, queries, keys)."""
-    case = inputs.case
+    case, batch = inputs.case, len(next(iter(inputs.tensors.values())))
     queries, keys = length(case, attention.query), length(case, attention.key)
-    seen = np.ones((batch_size(case), case.heads, queries, keys), dtype=bool)
+    seen = np.ones((batch, case.heads, queries, keys), dtype=bool)
     mask = inputs.masks.get(attention.mask_argument)
     if mask is not None:
         hidden = mask if mask.dtype == bool else mask == -np.inf
-        seen &= ~(hidden.reshape(batch_size(case), case.heads, queries, keys) if mask.ndim == 3 else hidden)
+        seen &= ~(hidden.reshape(batch, case.heads, queries, keys) if mask.ndim == 3 else hidden)
     padding = inputs.masks.get(attention.padding or "")
     if padding is not None:
         seen &= ~(padding if padding.dtype == bool else padding == -np.inf)[:, None, None, :]

@@ -16,7 +16,7 @@ from .pretrained import copy_parameters
 from .subjects import export
 from .subjects.adapter import Adapter
 from .subjects.call import Call
-from .verdicts import Unsupported
+from .verdicts import Difference, Unsupported
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,18 @@ class Instance:
         )
 
     def _backward(self, outputs: tuple[Tensor | None, ...], inputs: Inputs) -> None:
+        along = arguments.cotangents(inputs)
+        for name, output, cotangent in zip(("output", "weights"), outputs, along, strict=False):
+            if output is not None and cotangent is not None and output.shape != cotangent.shape:
+                raise Difference(f"{name}: expected shape {tuple(cotangent.shape)}, got {tuple(output.shape)}")
         pairs = [
             (output, cotangent)
-            for output, cotangent in zip(outputs, arguments.cotangents(inputs), strict=False)
+            for output, cotangent in zip(outputs, along, strict=False)
             if output is not None and cotangent is not None and output.requires_grad
         ]
         if pairs:
-            values, along = zip(*pairs, strict=True)
-            torch.autograd.backward(values, [c.to(o.dtype) for o, c in zip(values, along, strict=True)])
+            values, cotangents = zip(*pairs, strict=True)
+            torch.autograd.backward(values, [c.to(o.dtype) for o, c in zip(values, cotangents, strict=True)])
 
 
 def instantiate(adapter: Adapter, case: Case, seed: Case | None = None, dropout: float = 0.0) -> Instance:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from .clauses import Level
+from .clauses import CHAPTERS, Level, load_all
 from .environment import describe, fingerprint
 from .evaluation import Outcome, evaluate
 from .report.model import Report, Result, Writer, decode, encode, tensor_fields
@@ -21,6 +21,7 @@ from .verdicts import Verdict
 
 SUBJECT = pytest.StashKey[Subject]()
 KEY = "conformance"
+SELFCHECK = Path(__file__).parent / "selfcheck"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,9 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there"
     )
     group.addoption("--device", default="cpu", help="the device that the cases run on (default: cpu)")
-    group.addoption(
-        "--shuffle", type=int, metavar="SEED", help="permute the cases, and the clauses within each, by this seed"
-    )
+    group.addoption("--shuffle", metavar="SEED", help="permute the cases, and the clauses within each, by this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,8 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_device(config.getoption("--device"))
         if not worker:
             config.pluginmanager.register(Recorder(config), "conformance.recorder")
-    except (UnusableSubject, OSError) as error:
+    except UnusableSubject as error:
         pytest.exit(str(error), returncode=2)
+    except OSError as error:
+        pytest.exit(f"--report: {config.getoption('--report')} cannot be written: {error.strerror}", returncode=2)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -65,26 +66,47 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     clause = getattr(metafunc.function, "clause", None)
     if clause is None:
         return
-    subject = metafunc.config.stash[SUBJECT]
-    device = metafunc.config.getoption("--device")
-    cases = [case if device == "cpu" or case.device != "cpu" else case.but(device=device) for case in clause.cases]
-    adapted = dict.fromkeys(case for case in map(subject.adapt, cases) if case is not None)
-    metafunc.parametrize("trial", list(adapted), ids=[case.id for case in adapted], indirect=True)
+    cases = metafunc.config.stash[SUBJECT].cases(clause, metafunc.config.getoption("--device"))
+    # A clause that has nothing to ask of this subject is deselected below, not skipped.
+    metafunc.parametrize("trial", cases or [None], ids=[case.id for case in cases] or [""], indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The suite's own tests say nothing of another subject than the handmade model."""
+    return True if collection_path == SELFCHECK and config.stash[SUBJECT].name != "handmade" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Bring the clauses that read one case together, so that it is run once; permute both if asked."""
-    seed = config.getoption("--shuffle")
+    """Bring the clauses that read one case together, so that it is run once, the plainest case first; or permute."""
+    idle = [item for item in items if _case(item) is None and "trial" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=idle)
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        groups.setdefault(scope(item.nodeid), []).append(item)
+        if item not in idle:
+            groups.setdefault(scope(item.nodeid), []).append(item)
     ordered = list(groups.values())
-    if seed is not None:
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        ordered.sort(key=lambda group: (_case(group[0]) is None, len(scope(group[0].nodeid))))
+        for group in ordered:
+            group.sort(key=_chapter)
+    else:
         generator = random.Random(seed)
         generator.shuffle(ordered)
         for group in ordered:
             generator.shuffle(group)
     items[:] = [item for group in ordered for item in group]
+
+
+def _case(item: pytest.Item) -> Any:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("trial")
+
+
+def _chapter(item: pytest.Item) -> int:
+    clause = getattr(getattr(item, "function", None), "clause", None)
+    return list(CHAPTERS).index(clause.chapter) if clause is not None else len(CHAPTERS)
 
 
 def pytest_collection_finish() -> None:
@@ -177,6 +199,7 @@ class Recorder:
     """Collects the results of a run where pytest reports them: in the only process, or in xdist's controller."""
 
     def __init__(self, config: pytest.Config) -> None:
+        self.subject = config.stash[SUBJECT]
         self.results: list[Result] = []
         self.environment = {
             "subject": config.getoption("--subject"),
@@ -223,6 +246,9 @@ class Recorder:
 
     def _summary(self) -> Iterator[str]:
         yield from summary(Report(self.environment, self.results, not self.interrupted))
+        if self.subject.name != "handmade":
+            idle = [clause.id for clause in load_all().values() if not self.subject.cases(clause)]
+            yield f"clauses that have nothing to ask of this subject: {len(idle)}"
 
 
 def _check_device(name: str) -> None:

@@ -54,8 +54,16 @@ class Trial:
         return make_inputs(self.case)
 
     def instance(self, dropout: float = 0.0, **changes: Any) -> Instance:
-        """The subject's module for the case with some options changed, and the same random parameters."""
-        return instantiate(self.adapter, self.case.but(**changes), seed=self.case, dropout=dropout)
+        """The subject's module for the case with some options changed, and the same random parameters.
+
+        Raises:
+            Unsupported: the subject does not do the changed case.
+        """
+        case = self.case.but(**changes)
+        refusal = self.subject.refusal(case)
+        if refusal:
+            raise Unsupported(refusal)
+        return instantiate(self.adapter, case, seed=self.case, dropout=dropout)
 
     def observe(self, inputs: Inputs | None = None, gradient: bool = False, **changes: Any) -> Observation:
         """Build, call once, and look; `inputs` default to the case's own."""
@@ -174,6 +182,8 @@ class Trial:
         """What to say, given how the check ended."""
         if isinstance(error, Unsupported):
             return Verdict.NOT_SUPPORTED
+        if error is not None and self.subject.is_torch:
+            return Verdict.TORCH_DIFFERS
         if isinstance(error, Difference):
             failed = [one for one in self.comparisons if one.verdict.fails]
             both = bool(failed) and all(one.verdict is Verdict.BOTH_DIFFER for one in failed)

@@ -8,6 +8,21 @@ from typing import Any
 
 import numpy as np
 
+# The fields that are options of torch's constructors and no sizes: an implementation may have one value of them only.
+CONSTRUCTOR = (
+    "norm_first",
+    "activation",
+    "layer_norm_eps",
+    "bias",
+    "final_norm",
+    "add_bias_kv",
+    "add_zero_attn",
+    "kdim",
+    "vdim",
+    "elementwise_affine",
+    "batch_first",
+)
+
 
 @dataclass(frozen=True)
 class Case:

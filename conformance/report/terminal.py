@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ..cases.grid import coverage, grid
-from ..clauses import CHAPTERS, load_all
+from ..clauses import CHAPTERS, Level, load_all
 from ..verdicts import Verdict
 from .model import Report, Result, count
 
@@ -12,6 +12,11 @@ from .model import Report, Result, count
 def summary(report: Report) -> Iterator[str]:
     """Lines: verdicts by chapter, error ratios by dtype, agreement with torch, coverage."""
     yield from _verdicts(report.results)
+    lenient = sum(1 for r in report.results if r.level == Level.SHOULD.value and Verdict(r.verdict).fails)
+    if lenient:
+        yield f"{lenient} of those that differ or crashed are of a SHOULD, and do not fail the run"
+    if not any(result.tensors for result in report.results):
+        yield "no tensor was compared with torch and the oracle: nothing is known of the subject's values"
     yield ""
     yield from _ratios(report.results)
     yield ""
@@ -53,6 +58,8 @@ def _ratios(results: Iterable[Result]) -> Iterator[str]:
                 by_dtype.setdefault(dtype, []).append(tensor["ratio"])
             if dtype == "float64" and isinstance(tensor.get("relative"), float):
                 relative = max(relative, tensor["relative"])
+    if not by_dtype:
+        return
     yield "error against the oracle, as a multiple of torch's own (median, 99.9 %, largest)"
     for dtype, ratios in by_dtype.items():
         ratios.sort()

@@ -34,6 +34,14 @@ BROKEN = {
         "class Wrong(Adapter):\n    component = 'flux_capacitor'\n"
         "class Raises(Adapter):\n    def __init__(self): raise RuntimeError('no')\n"
     ),
+    "typing.py": (
+        "from conformance.subjects import Adapter\n"
+        "class Reference(Adapter):\n    reference = {'norm_frist': True}\n"
+        "class Fixed(Adapter):\n    fixed = {'mask': 'causal'}\n"
+        "class Without(Adapter):\n    unsupported = ('masc=bool',)\n"
+        "class Dead(Adapter):\n    dead_rows = 'NaN'\n"
+        "class Padded(Adapter):\n    padded_rows = 'gone'\n"
+    ),
     "twice.py": "from conformance.subjects import Adapter\nclass A(Adapter): pass\nclass B(Adapter): pass\n",
 }
 
@@ -62,6 +70,11 @@ def files(tmp_path: Path) -> Path:
         ("{files}/wrong.py:Wrong", "component: expected one of"),
         ("{files}/wrong.py:Raises", "Raises() raised RuntimeError: no"),
         ("{files}/twice.py", "several adapters of encoder_layer"),
+        ("{files}/typing.py:Reference", "reference: expected one of"),
+        ("{files}/typing.py:Fixed", "fixed: expected one of"),
+        ("{files}/typing.py:Without", "unsupported: expected one of"),
+        ("{files}/typing.py:Dead", "dead_rows: expected one of"),
+        ("{files}/typing.py:Padded", "padded_rows: expected one of"),
     ],
 )
 def test_unusable_subjects(files: Path, subject: str, line: str) -> None:
@@ -76,7 +89,7 @@ def test_unusable_subjects(files: Path, subject: str, line: str) -> None:
     ("arguments", "line"),
     [
         (["--subject", "{files}/broken.py:Mine"], "broken.py does not import: ZeroDivisionError"),
-        (["--report={files}/empty.py/below"], "empty.py"),
+        (["--report={files}/empty.py/below"], "--report: "),
         (["--device", "toaster"], "--device: toaster cannot be used"),
     ],
 )

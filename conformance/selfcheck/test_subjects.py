@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from conformance.cases.case import Case
-from conformance.clauses import load_all
+from conformance.clauses import SHOULD, load_all
 from conformance.evaluation import Outcome, evaluate
 from conformance.inputs import make_inputs
 from conformance.observation import instantiate
@@ -121,6 +121,55 @@ def test_gradients_are_exported(readme_block: Adapter) -> None:
     ):
         for clause in ("GRAD-01", "GRAD-02", "VALUE-03"):
             assert check(readme_block, clause, case).verdict is Verdict.CONFORMS
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_a_correct_block_conforms(readme_block: Adapter, clause: str) -> None:
+    """No clause of any chapter raises a false alarm on the first cases that it asks of the README's block."""
+    subject = Subject("mine", {"encoder_layer": readme_block})
+    for case in subject.cases(CLAUSES[clause])[:3]:
+        outcome = evaluate(Trial(subject, case, CLAUSES[clause]))
+        assert not outcome.verdict.fails or CLAUSES[clause].level is SHOULD, outcome.message
+
+
+def test_a_clause_is_asked_of_what_it_is_about(readme_block: Adapter) -> None:
+    """A block of one norm position is not credited with the other's clause, nor one with biases for having none."""
+    subject = Subject("mine", {"encoder_layer": readme_block})
+    assert not subject.cases(CLAUSES["NORM-02"])
+    assert subject.cases(CLAUSES["NORM-03"])
+    assert not subject.cases(CLAUSES["VALUE-12"])
+    assert {case.layer_norm_eps for case in subject.cases(CLAUSES["NORM-04"])} == {1e-5}
+
+
+def test_what_is_built_in_is_fixed() -> None:
+    """A mask that an adapter fixes is in all its cases, and clauses on its absence ask nothing."""
+
+    class Causal(Layer):
+        fixed = {"src_mask": "causal", "src_key_padding_mask": {"none", "right"}}
+
+    subject = Subject("mine", {"encoder_layer": Causal()})
+    cases = subject.cases(CLAUSES["CAUSAL-01"])
+    assert {case.src_mask for case in cases} == {"causal"}
+    assert {case.src_key_padding_mask for case in cases} == {"none", "right"}
+    assert not subject.cases(CLAUSES["VALUE-03"])
+    assert not subject.cases(CLAUSES["MODE-07"])
+
+
+def test_the_shape_of_an_output_is_said() -> None:
+    """Weights per head where their mean was asked for are a difference, not a crash of autograd."""
+
+    class PerHead(Adapter):
+        component = "multihead_attention"
+
+        def build(self, config):  # type: ignore[no-untyped-def]
+            return torch.nn.MultiheadAttention(config.embed_dim, config.num_heads, batch_first=True)
+
+        def forward(self, module, call):  # type: ignore[no-untyped-def]
+            return module(call.x, call.memory, call.arguments["value"], average_attn_weights=False)
+
+    outcome = check(PerHead(), "WEIGHT-01", Case("multihead_attention"))
+    assert outcome.verdict is Verdict.DIFFERS
+    assert "weights: expected shape (2, 5, 7), got (2, 3, 5, 7)" in outcome.message
 
 
 def test_the_gradient_of_a_converted_mask(readme_block: Adapter) -> None:

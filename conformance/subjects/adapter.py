@@ -19,6 +19,8 @@ class Adapter:
         reference: the torch constructor options that it is to be compared with where they are not torch's
             defaults, for example ``{"norm_first": True, "activation": "gelu"}``; a set of values if it takes
             several. Sizes are free. Batch comes first, in and out.
+        fixed: fields of a case that can only have one value, for example ``{"tgt_mask": "causal"}`` where the causal
+            mask is built in; a set of values if there are several (the kinds of masks stand in `cases/masks.py`).
         unsupported: what it does not do, as fields of a case ("memory_mask") or values ("src_mask=float").
         dead_rows: what the attention of a query that sees no key becomes: "zero", "uniform" or "nan".
         padded_rows: what the output at padded positions is: "computed" like any other, or "zero".
@@ -26,6 +28,7 @@ class Adapter:
 
     component: ClassVar[str] = "encoder_layer"
     reference: ClassVar[Mapping[str, Any]] = {}
+    fixed: ClassVar[Mapping[str, Any]] = {}
     unsupported: ClassVar[tuple[str, ...]] = ()
     dead_rows: ClassVar[str] = "zero"
     padded_rows: ClassVar[str] = "computed"

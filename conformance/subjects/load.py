@@ -9,7 +9,7 @@ from types import ModuleType
 
 from ..cases.components import COMPONENTS
 from .adapter import Adapter
-from .subject import Subject
+from .subject import DEFAULTS, OPTIONS, Subject
 from .torch_interface import handmade_subject, torch_subject
 
 BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject}
@@ -30,7 +30,7 @@ def load(name: str) -> Subject:
         UnusableSubject: an unknown name, a file that does not import, an object that is no adapter.
     """
     if name in BUILT_IN:
-        return Subject(name, BUILT_IN[name](), strict=name == "handmade")
+        return Subject(name, BUILT_IN[name](), strict=name == "handmade", is_torch=name == "torch")
     place, _, attribute = name.partition(":")
     if not place.endswith(".py") and not attribute:
         raise UnusableSubject(
@@ -102,8 +102,25 @@ def _instance(value: object, place: str) -> Adapter:
         raise UnusableSubject(
             f"--subject: {place} is no adapter: expected a class derived from conformance.subjects.Adapter, got {kind}"
         )
-    if value.component not in COMPONENTS:
-        raise UnusableSubject(
-            f"--subject: {place}: component: expected one of {sorted(COMPONENTS)}, got {value.component!r}"
-        )
+    complaint = _complaint(value)
+    if complaint:
+        raise UnusableSubject(f"--subject: {place}: {complaint}")
     return value
+
+
+def _complaint(adapter: Adapter) -> str:
+    """What an adapter declares that means nothing; empty if all of it does."""
+    if adapter.component not in COMPONENTS:
+        return f"component: expected one of {sorted(COMPONENTS)}, got {adapter.component!r}"
+    unsupported = [entry.partition("=")[0] for entry in adapter.unsupported]
+    for declared, names, known in (
+        ("reference", adapter.reference, set(OPTIONS.values())),
+        ("fixed", adapter.fixed, set(DEFAULTS) - {"component"}),
+        ("unsupported", unsupported, set(DEFAULTS) - {"component"}),
+        ("dead_rows", [adapter.dead_rows], {"zero", "uniform", "nan"}),
+        ("padded_rows", [adapter.padded_rows], {"computed", "zero"}),
+    ):
+        for name in names:
+            if name not in known:
+                return f"{declared}: expected one of {sorted(known)}, got {name!r}"
+    return ""

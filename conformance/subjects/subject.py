@@ -4,25 +4,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..cases.case import Case
+from ..cases.case import CONSTRUCTOR, Case
+from ..clauses import Clause
 from ..runs import Runs
 from .adapter import Adapter
 from .torch_interface import TorchInterface
 
-# A case's fields that are constructor options, by torch's names where those differ.
-OPTIONS = {
-    "norm_first": "norm_first",
-    "activation": "activation",
-    "layer_norm_eps": "layer_norm_eps",
-    "bias": "bias",
-    "final_norm": "norm",
-    "add_bias_kv": "add_bias_kv",
-    "add_zero_attn": "add_zero_attn",
-    "kdim": "kdim",
-    "vdim": "vdim",
-    "elementwise_affine": "elementwise_affine",
-    "batch_first": "batch_first",
-}
+# torch's names of a case's constructor options.
+OPTIONS = {field: {"final_norm": "norm"}.get(field, field) for field in CONSTRUCTOR}
+
+
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(Case)}
 
 
 class Subject:
@@ -32,32 +24,50 @@ class Subject:
         name: as it was asked for.
         adapters: by component.
         strict: a SHOULD fails it like a MUST.
+        is_torch: it is torch, so that what differs is torch's fault and fails nobody.
     """
 
-    def __init__(self, name: str, adapters: Mapping[str, Adapter], strict: bool = False) -> None:
+    def __init__(
+        self, name: str, adapters: Mapping[str, Adapter], strict: bool = False, is_torch: bool = False
+    ) -> None:
         self.name = name
         self.adapters = adapters
         self.strict = strict
+        self.is_torch = is_torch
         self.runs = Runs(adapters)
 
-    def adapt(self, case: Case) -> Case | None:
-        """The case as this subject can be asked it: with its own options, or None where it has no such component.
+    def cases(self, clause: Clause, device: str = "cpu") -> list[Case]:
+        """The cases on which this subject can be asked a clause, each once.
 
-        An adapter fixes the options that it does not take; a case that wants another value becomes the one with its
-        value, except where the adapter names several, of which others are left out.
+        Args:
+            clause: whose cases, which may have become others: see `adapt`.
+            device: where those run that ask for none.
+        """
+        asked: dict[Case, None] = {}
+        for case in clause.cases:
+            placed = case if case.device != "cpu" else case.but(device=device)
+            adapted = self.adapt(placed)
+            if adapted is not None and clause.covers(adapted, instead_of=placed):
+                asked[adapted] = None
+        return list(asked)
+
+    def adapt(self, case: Case) -> Case | None:
+        """The case with the values that the adapter fixes, or None where there is no such component.
+
+        A case that wants another value than the adapter's becomes the one with the adapter's, except where the
+        adapter names several, of which others are left out.
         """
         adapter = self.adapters.get(case.component)
         if adapter is None:
             return None
         if isinstance(adapter, TorchInterface):
             return case
+        wanted = {field: adapter.reference.get(name, DEFAULTS[field]) for field, name in OPTIONS.items()}
         changes: dict[str, Any] = {}
-        for field, name in OPTIONS.items():
-            default = next(f.default for f in dataclasses.fields(Case) if f.name == field)
-            allowed = adapter.reference.get(name, default)
-            if not isinstance(allowed, set | frozenset | list | tuple):
-                changes[field] = allowed
-            elif getattr(case, field) not in allowed:
+        for field, value in {**wanted, **adapter.fixed}.items():
+            if not isinstance(value, set | frozenset | list | tuple):
+                changes[field] = value
+            elif getattr(case, field) not in value:
                 return None
         return case.but(**changes)
 
@@ -68,10 +78,11 @@ class Subject:
             return None
         if case.batch is None:
             return "unbatched"
+        if self.adapt(case) != case:
+            return "other options than its own"
         for entry in adapter.unsupported:
             field, _, value = entry.partition("=")
             found = getattr(case, field)
-            default = next(f.default for f in dataclasses.fields(Case) if f.name == field)
-            if (str(found) == value) if value else found != default:
+            if (str(found) == value) if value else found != DEFAULTS[field]:
                 return entry
         return None
