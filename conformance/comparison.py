@@ -103,6 +103,8 @@ def compare(
     believed = Measure(0.0, 0.0) if b is None else Measure(torch_error, torch_worst)
     limit = tolerance.budget(kind, dtype, believed, Measure(scale, maximum), terms, typical)
     fits = error <= limit.rms and worst_error <= limit.worst
+    if kind == "output":
+        fits = fits and _slope(a, o) <= tolerance.slope(limit.rms, scale, a.size)
     torch_fits = b is not None and torch_error <= tolerance.trusted(kind, dtype, scale, terms)
 
     ratio = None if b is None else tolerance.ratio(dtype, error, torch_error, scale, terms, typical)
@@ -148,6 +150,15 @@ def _errors(values: np.ndarray, exact: np.ndarray) -> tuple[float, float, tuple[
     worst = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
     largest = float(distance[worst])
     return (largest if math.isinf(largest) else rms(distance)), largest, worst
+
+
+def _slope(values: np.ndarray, exact: np.ndarray) -> float:
+    """The error along the exact values, as a part of them; 0 where they are not all finite."""
+    largest = float(np.abs(exact).max())
+    if not np.isfinite(values).all() or not np.isfinite(largest) or largest == 0.0:
+        return 0.0
+    unit = exact / largest
+    return abs(float(((values - exact) / largest * unit).sum())) / float((unit * unit).sum())
 
 
 def _relative(a: np.ndarray, b: np.ndarray, terms: float) -> float:

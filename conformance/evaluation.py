@@ -22,7 +22,7 @@ class Outcome:
     verdict: Verdict
     message: str
     seconds: float
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 def evaluate(trial: Trial) -> Outcome:
@@ -35,16 +35,18 @@ def evaluate(trial: Trial) -> Outcome:
     if refusal:
         return Outcome(Verdict.NOT_SUPPORTED, refusal, 0.0)
     started = time.perf_counter()
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         trial.clause.check(trial)
-    except Exception as raised:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:  # sys.exit and pytest.skip, called by a subject, are no answer either
         error = raised
     verdict = trial.verdict(error)
     return Outcome(verdict, _message(error, verdict), time.perf_counter() - started, error)
 
 
-def _message(error: Exception | None, verdict: Verdict) -> str:
+def _message(error: BaseException | None, verdict: Verdict) -> str:
     if error is None:
         return ""
     return f"{type(error).__name__}: {error}" if verdict is Verdict.CRASHED else str(error)

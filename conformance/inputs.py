@@ -105,7 +105,7 @@ def _shape(case: Case, name: str) -> tuple[int, ...]:
         heads = case.key_heads if name != "query" and case.key_heads else case.heads
         if case.broadcast and name != "query":
             batch = 1
-        leading = {3: (batch,), 4: (batch, heads), 5: (2, batch, heads)}[case.dims]
+        leading = {2: (), 3: (batch,), 4: (batch, heads), 5: (2, batch, heads)}[case.dims]
         return (*leading, positions, width)
     width = {"key": case.kdim, "value": case.vdim}.get(name) or case.d_model
     return (batch, positions, width)

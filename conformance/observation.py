@@ -28,7 +28,7 @@ class Observation:
         gradients: by argument name and by torch's parameter name; empty without gradient.
         shapes: the outputs' shapes as they came.
         dtypes: the outputs' dtypes as they came.
-        modified: arguments whose values the call changed.
+        modified: arguments and parameters whose values the call changed.
         covered: for exported gradients, True where an element belongs to a parameter of the subject.
     """
 
@@ -63,20 +63,25 @@ class Instance:
     def state(self) -> dict[str, Tensor]:
         """The parameters by torch's names."""
         named = export.parameters(self.adapter, self.module)
-        return {name: parameter.detach() for name, parameter in named.items()}
+        return {name: parameter.detach().clone() for name, parameter in named.items()}
 
     def observe(self, inputs: Inputs, gradient: bool = True) -> Observation:
         """Call the module; with `gradient` also send the cotangents back."""
         case = inputs.case
         given = arguments.tensors(inputs, gradient)
         before = {name: value.detach().clone() for name, value in given.items() if isinstance(value, Tensor)}
+        parameters = {name: value.detach().clone() for name, value in self.module.named_parameters()}
         self.module.train(case.mode == "train")
         self.module.zero_grad(set_to_none=True)
         with torch.set_grad_enabled(gradient):
             call = Call(inputs, given)
             returned = self.adapter.forward(self.module, call)
         outputs = returned if isinstance(returned, tuple) else (returned,)
-        modified = tuple(name for name, value in before.items() if not _equal(value, given[name]))
+        after = dict(self.module.named_parameters())
+        modified = (
+            *(name for name, value in before.items() if not _equal(value, given[name])),
+            *(f"parameter {name}" for name, value in parameters.items() if not _equal(value, after[name])),
+        )
         found: dict[str, np.ndarray] = {}
         covered: dict[str, np.ndarray] = {}
         if gradient:

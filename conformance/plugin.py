@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from .clauses import CHAPTERS, Level, load_all
-from .environment import describe, fingerprint
+from .clauses import CHAPTERS, Level
+from .environment import describe
 from .evaluation import Outcome, evaluate
-from .report.model import Report, Result, Writer, decode, encode, tensor_fields
-from .report.terminal import summary
+from .report.model import Result, encode, tensor_fields
+from .report.recorder import KEY, Recorder
 from .subjects.load import UnusableSubject, load
 from .subjects.subject import Subject
 from .trial import Trial
 from .verdicts import Verdict
 
 SUBJECT = pytest.StashKey[Subject]()
-KEY = "conformance"
 SELFCHECK = Path(__file__).parent / "selfcheck"
 
 
@@ -49,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SUBJECT] = load(config.getoption("--subject"))
         _check_device(config.getoption("--device"))
         if not worker:
-            config.pluginmanager.register(Recorder(config), "conformance.recorder")
+            config.pluginmanager.register(Recorder(config, config.stash[SUBJECT]), "conformance.recorder")
     except UnusableSubject as error:
         pytest.exit(str(error), returncode=2)
     except OSError as error:
@@ -99,6 +98,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for group in ordered for item in group]
 
 
+def scope(nodeid: str) -> str:
+    """What must run in one process: the tests of one case, or a test without one."""
+    _, bracket, case = nodeid.partition("[")
+    return case if bracket else nodeid
+
+
 def _case(item: pytest.Item) -> Any:
     callspec = getattr(item, "callspec", None)
     return None if callspec is None else callspec.params.get("trial")
@@ -115,20 +120,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def scope(nodeid: str) -> str:
-    """What must run in one process: the tests of one case, or a test without one."""
-    _, bracket, case = nodeid.partition("[")
-    return case if bracket else nodeid
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a case in one worker."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class CaseScheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return scope(nodeid)
+    from .scheduling import CaseScheduling
 
     return CaseScheduling(config, log)
 
@@ -182,8 +177,9 @@ def _tell_pytest(trial: Trial, outcome: Outcome, nodeid: str) -> None:
     )
     if clause.level is Level.SHOULD and not trial.subject.strict:
         pytest.xfail(message)
-    if outcome.verdict is Verdict.CRASHED and outcome.error is not None:
-        outcome.error.add_note(message) if hasattr(outcome.error, "add_note") else None
+    if outcome.verdict is Verdict.CRASHED and isinstance(outcome.error, Exception):
+        if hasattr(outcome.error, "add_note"):
+            outcome.error.add_note(message)
         raise outcome.error
     pytest.fail(message, pytrace=False)
 
@@ -195,64 +191,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     return (yield)
 
 
-class Recorder:
-    """Collects the results of a run where pytest reports them: in the only process, or in xdist's controller."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.subject = config.stash[SUBJECT]
-        self.results: list[Result] = []
-        self.environment = {
-            "subject": config.getoption("--subject"),
-            **fingerprint(config.getoption("--device")),
-        }
-        folder = config.getoption("--report")
-        self.writer = Writer(Path(folder), self.environment) if folder else None
-        self.interrupted = False
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Clauses of one case lie in several files: without file names the progress stays readable."""
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and session.config.get_verbosity() == 0:
-            reporter.showfspath = False
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep and write a result as it comes."""
-        if report.when != "call":
-            return
-        for name, value in report.user_properties:
-            if name == KEY:
-                self.results.append(decode(str(value)))
-                if self.writer is not None:
-                    self.writer.add(str(value))
-
-    def pytest_keyboard_interrupt(self) -> None:
-        """The run is not complete."""
-        self.interrupted = True
-
-    def pytest_sessionfinish(self) -> None:
-        """Derive the report."""
-        if self.writer is not None:
-            self.writer.finish(complete=not self.interrupted)
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Verdicts by chapter, error ratios by dtype, coverage."""
-        if self.results:
-            terminalreporter.section("conformance")
-            for line in self._summary():
-                terminalreporter.write_line(line)
-            if self.writer is not None:
-                terminalreporter.write_line(f"report: {self.writer.folder / 'report.json'}")
-
-    def _summary(self) -> Iterator[str]:
-        yield from summary(Report(self.environment, self.results, not self.interrupted))
-        if self.subject.name != "handmade":
-            idle = [clause.id for clause in load_all().values() if not self.subject.cases(clause)]
-            yield f"clauses that have nothing to ask of this subject: {len(idle)}"
-
-
 def _check_device(name: str) -> None:
     try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise UnusableSubject(f"--device: {name} cannot be used: {str(error).splitlines()[0]}") from None
+        if torch.zeros(1, device=name).item() != 0:
+            raise RuntimeError("it does not keep values")
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UnusableSubject(f"--device: {name} cannot be used: {first}") from None

@@ -66,7 +66,7 @@ def test_hint(trial: Trial) -> None:
 
 
 @clause("CAUSAL-05", MUST, DOCS, [
-    case for kind in ("causal", "float_causal", "bool", "none")
+    case for kind in ("causal", "float_causal", "bool", "window", "none")
     for case in each("encoder", "decoder", src_mask=kind, tgt_mask=kind, layers=1, norm_first=False)
 ])  # fmt: skip
 def test_detection(trial: Trial) -> None:
@@ -86,7 +86,8 @@ def test_detection(trial: Trial) -> None:
 @clause("CAUSAL-06", POLICY, "left open by torch.nn: its mask wins on one path and the hint on another", [
     Case("multihead_attention", attends="self", attn_mask="bool", hint="wrong", need_weights=need, mode=mode)
     for need in (True, False) for mode in ("train", "eval")
-] + each("encoder_layer", src_mask="bool", hint="wrong") + each("decoder_layer", tgt_mask="bool", hint="wrong"))  # fmt: skip
+] + each("encoder_layer", src_mask="bool", hint="wrong") + each("decoder_layer", tgt_mask="bool", hint="wrong")
+  + each("decoder_layer", memory_mask="bool", hint="wrong", norm_first=True))  # fmt: skip
 def test_contradiction(trial: Trial) -> None:
     """Where the hint says causal and the mask is another, the mask wins; an implementation may follow the hint."""
     exact = trial.run.witnesses.oracle.output

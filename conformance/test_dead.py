@@ -5,6 +5,7 @@ import numpy as np
 from .cases.case import Case
 from .cases.select import each
 from .clauses import MEASURED, MUST, POLICY, clause
+from .observation import Observation
 from .trial import Trial
 
 DEAD = [
@@ -17,9 +18,15 @@ DEAD = [
     ),
     *(Case("multihead_attention", key_padding_mask="all", need_weights=need) for need in (False, True)),
     *(Case("multihead_attention", attends="self", key_padding_mask="all", need_weights=need) for need in (False, True)),
+    *(Case("multihead_attention", attends=attends, key_padding_mask="float_all") for attends in ("cross", "self")),
+    Case("multihead_attention", attn_mask="dead", key_padding_mask="float"),
+    Case("multihead_attention", attn_mask="bool", key_padding_mask="float_all"),
+    Case("multihead_attention", attn_mask="float_dead", key_padding_mask="all"),
     *each("encoder_layer", src_mask="dead"),
     *each("encoder_layer", src_mask="float_dead", batch_first=False, activation="gelu"),
     *each("encoder_layer", "encoder", src_key_padding_mask="all"),
+    *each("encoder_layer", src_key_padding_mask="float_all", norm_first=False),
+    *each("decoder_layer", memory_mask="dead", memory_key_padding_mask="float", norm_first=True),
     *each("decoder_layer", tgt_mask="dead", memory_mask="float_dead"),
     *each("decoder_layer", "decoder", memory_key_padding_mask="all"),
     *each("decoder_layer", "decoder", tgt_key_padding_mask="left", tgt_mask="causal"),
@@ -42,9 +49,10 @@ def test_gradients(trial: Trial) -> None:
     case for case in DEAD if case.component in ("attention", "multihead_attention") and case.dtype != "bfloat16"
 ])  # fmt: skip
 def test_policy(trial: Trial) -> None:
-    """The attention of a row that sees no key is 0, the mean of all values, or NaN, as the subject declares."""
+    """The attention of a row that sees no key, and its weights, are 0, uniform, or NaN, as the subject declares."""
     dead = ~trial.run.inputs.live
-    found, zero = trial.run.subject.output[dead], trial.run.witnesses.oracle.output[dead]
+    returned = sum(value is not None for value in trial.run.subject.outputs)
+    found, zero = (rows(seen, dead, returned) for seen in (trial.run.subject, trial.run.witnesses.oracle))
     trial.policy = "nan" if np.isnan(found).any() else "uniform" if trial.apart(found, zero) else "zero"
     declared = trial.adapter.dead_rows
     trial.require(trial.policy == declared, f"dead rows: expected {declared} as declared, got {trial.policy}")
@@ -58,3 +66,10 @@ def test_same_with_weights(trial: Trial) -> None:
     asked = trial.observe().output
     not_asked = trial.observe(trial.inputs.but(flags={"need_weights": False})).output
     trial.require_same("output", not_asked, asked)
+
+
+def rows(seen: Observation, chosen: np.ndarray, returned: int) -> np.ndarray:
+    """All numbers of the chosen rows side by side: of the output and, where two outputs are returned, of the weights."""
+    values = [value for value in seen.outputs[:returned] if value is not None]
+    by_row = [value.swapaxes(1, 2) if value.ndim > chosen.ndim + 1 else value for value in values]
+    return np.concatenate([value[chosen].reshape(chosen.sum(), -1) for value in by_row], -1)

@@ -5,6 +5,7 @@ import numpy as np
 from .cases.case import Case
 from .cases.components import COMPONENTS, masks_of
 from .cases.grid import grid
+from .cases.masks import EDGE_KINDS
 from .cases.select import MODULES, each, few_masks, has_kind
 from .clauses import DOCS, MEASURED, MUST, POLICY, SHOULD, clause
 from .inputs import Inputs
@@ -185,6 +186,8 @@ def test_mask_reaches(trial: Trial) -> None:
     *(case for case in grid() if masks_of(case) and few_masks(case) and case.magnitude == 10),
     *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e3),
     *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e5),
+    Case("multihead_attention", attn_mask="bool", key_padding_mask="float", magnitude=1e5),
+    Case("multihead_attention", attn_mask="float", key_padding_mask="right", magnitude=1e5),
 ])  # fmt: skip
 def test_large_scores(trial: Trial) -> None:
     """A hidden key stays hidden when the scores are large: no finite fill is large enough for all of them."""
@@ -194,6 +197,18 @@ def test_large_scores(trial: Trial) -> None:
 @clause("MASK-22", MUST, DOCS, lambda c: len(masks_of(c)) > 2 and c.dtype == "float64")
 def test_many(trial: Trial) -> None:
     """All masks of a component act at once, each in its own role."""
+    trial.compare_output()
+
+
+@clause("MASK-23", MUST, DOCS, lambda c: any(kind.removesuffix("3d") in EDGE_KINDS for kind in masks_of(c).values()))
+def test_edges(trial: Trial) -> None:
+    """A mask may hide any key, the first and the last too, and is not taken for a causal one that it resembles."""
+    trial.compare_output()
+
+
+@clause("MASK-24", MUST, DOCS, lambda c: any(kind.startswith("float_large") for kind in masks_of(c).values()))
+def test_large_numbers(trial: Trial) -> None:
+    """A large finite number in a floating mask is added like any other: a query that gets it for all keys sees all."""
     trial.compare_output()
 
 

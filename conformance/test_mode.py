@@ -59,7 +59,7 @@ def test_repetition(trial: Trial) -> None:
 
 @clause("MODE-04", MUST, DOCS, lambda c: few_masks(c) and (len(masks_of(c)) == 1 or c.layout != "contiguous"))
 def test_arguments_unchanged(trial: Trial) -> None:
-    """A call leaves its inputs and its masks as they were."""
+    """A call leaves its inputs, its masks and its parameters as they were."""
     modified = trial.run.subject.modified
     trial.require(not modified, f"modified: {', '.join(modified)}")
 

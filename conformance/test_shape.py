@@ -57,7 +57,7 @@ def test_length_one(trial: Trial) -> None:
     "SHAPE-05", MUST, DOCS, lambda c: c.component == "attention" and (c.dims != 4 or c.broadcast or bool(c.value_dim))
 )
 def test_attention_shapes(trial: Trial) -> None:
-    """Attention takes three to five dimensions, batches that broadcast, and values of another width than the keys."""
+    """Attention takes two to five dimensions, batches that broadcast, and values of another width than the keys."""
     trial.compare_output()
 
 

@@ -1,9 +1,11 @@
 """VALUE: what the components compute where nothing is masked."""
 
 import copy
+import math
 from typing import Any
 
 from torch import Tensor
+from torch.nn import init
 
 from .arguments import array
 from .cases.case import Case
@@ -121,7 +123,7 @@ def test_custom_stacks(trial: Trial) -> None:
     trial.require_same("output", array(custom(**arguments)), array(stepwise))
 
 
-@clause("VALUE-16", MUST, DOCS, lambda c: c.component in MODULES and (c.heads in (1, 2, 4)) and unmasked(c))
+@clause("VALUE-16", MUST, DOCS, lambda c: c.component in MODULES and (c.heads in (1, 2, 4, 8)) and unmasked(c))
 def test_number_of_heads(trial: Trial) -> None:
     """The values hold for one head, for even and for odd numbers of heads."""
     trial.compare_output()
@@ -171,3 +173,15 @@ def test_derived_layers(trial: Trial) -> None:
     for _ in range(2):
         arguments[name] = layer(**arguments)
     trial.require_same("output", array(whole), array(arguments[name]))
+
+
+@clause("VALUE-21", MUST, MEASURED, each("encoder_layer", "decoder_layer", norm_first=True))
+def test_relu_at_zero(trial: Trial) -> None:
+    """ReLU has derivative 0 at 0, and NaN stays NaN."""
+    module, arguments = trial.torch_module(), trial.call_arguments()
+    for parameter in module.linear1.parameters():
+        init.zeros_(parameter)
+    module(**arguments).sum().backward()
+    trial.require(not module.linear1.bias.grad.any(), "expected gradient 0 where the activation's input is 0")
+    init.constant_(module.linear1.bias, math.nan)
+    trial.require(bool(module(**arguments).isnan().all()), "expected NaN where the activation's input is NaN")

@@ -12,6 +12,9 @@ the median of float32 and 1.34 at most, 1.2 and 1.6 in bfloat16, 1.2 and 2.2 in 
 and a wrong epsilon still shows. Where torch itself is wrong its error is no yardstick, so it is believed only up to
 `TRUST` roundings.
 
+An error that is a common factor of all elements, a wrong scale, does not average out as rounding does: an output's error
+along the oracle's values may be no more than chance makes of it.
+
 A gradient is a difference of terms of its siblings' size (a saturated softmax passes 1e-9 of what its value gets), so
 the rounding of those terms belongs to its floor; they are products of two inputs and grow with the square of their
 magnitude.
@@ -24,9 +27,11 @@ import torch
 FACTOR = {"output": 3.0, "gradient": 4.0}
 # In float64 the oracle rounds as much as the subject does, so the floor is the relative agreement that is asked for.
 FLOAT64_AGREEMENT = 1e-12
-FLOOR_RMS = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 8.0, "float16": 8.0, "bfloat16": 8.0}
-FLOOR_MAX = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 32.0, "float16": 32.0, "bfloat16": 32.0}
-FLOOR_TERMS = {"float64": 64.0, "float32": 16.0, "float16": 2.0, "bfloat16": 1.0}
+FLOOR_RMS = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 2.0, "float16": 0.5, "bfloat16": 0.5}
+FLOOR_MAX = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 8.0, "float16": 2.0, "bfloat16": 2.0}
+FLOOR_TERMS = {"float64": 64.0, "float32": 16.0, "float16": 0.25, "bfloat16": 0.25}
+# Standard deviations of its mean by which rounding may look like a common factor of all elements.
+SLOPE = 6.0
 # Roundings (ε) of relative rms error up to which torch is believed: the condition numbers of the cases stay below.
 TRUST = {
     "output": {"float64": 1e4, "float32": 1e3, "float16": 100.0, "bfloat16": 32.0},
@@ -72,10 +77,19 @@ def budget(kind: str, dtype: str, torch_error: Measure, scale: Measure, terms: f
     worst = max(min(torch_error.worst, trust * scale.worst), typical * scale.worst)
     return Measure(
         FACTOR[kind] * rms + FLOOR_RMS[dtype] * eps * scale.rms + floor,
-        FACTOR[kind] * worst
-        + FLOOR_MAX[dtype] * eps * scale.worst
-        + floor * FLOOR_MAX["float32"] / FLOOR_RMS["float32"],
+        FACTOR[kind] * worst + FLOOR_MAX[dtype] * eps * scale.worst + 4 * floor,
     )
+
+
+def slope(limit: float, scale: float, size: int) -> float:
+    """The largest common factor, less 1, that conforms: independent roundings average out over the elements.
+
+    Args:
+        limit: the largest rms error that conforms.
+        scale: rms of the oracle's values.
+        size: number of elements.
+    """
+    return limit / scale * min(1.0, SLOPE / size**0.5) if scale > 0 else 0.0
 
 
 def trusted(kind: str, dtype: str, scale: float, terms: float) -> float:

@@ -126,7 +126,7 @@ class Trial:
                 raise Unsupported("the gradient of a mask that it takes in another form")
             siblings = [value for other, value in exact.items() if _family(other) == _family(name)]
             rows = run.subject.covered.get(name)
-            terms = max(map(rms, siblings)) * max(1.0, self.case.magnitude) ** 2
+            terms = max(map(rms, siblings)) * (max(1.0, self.case.magnitude) ** 2 if _behind_softmax(name) else 1.0)
             self._compare(name, "gradient", _gradient(name), rows, terms)
         self.settle()
 
@@ -229,6 +229,11 @@ def _family(name: str) -> str:
     """What a gradient's siblings share: the layer of a stack, or no layer."""
     before, found, after = name.rpartition("layers.")
     return f"{before}{found}{after.partition('.')[0]}" if found else ""
+
+
+def _behind_softmax(name: str) -> bool:
+    """Whether the gradient reaches the tensor through scores, where products of two inputs cancel."""
+    return name != "value" and not any(part in name for part in ("linear1", "linear2", "out_proj", "v_proj", "bias_v"))
 
 
 def _severity(one: Comparison) -> float:

@@ -34,7 +34,9 @@ def attention(
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
     """
     dtype = accumulation_dtype(query.dtype)
-    scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    if scale is None:
+        # Without features all scores are 0, whatever the scale.
+        scale = 1 / math.sqrt(query.size(-1) or 1)
     scores = (query.to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
     weights = softmax.softmax(masks.apply(scores, attn_mask))
     weights = dropout.dropout(weights, dropout_p)

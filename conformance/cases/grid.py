@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 from .case import Case
+from .chosen import chosen
 from .covering import Factors, cover
 from .masks import ATTENTION_KINDS, CAUSAL_KINDS, PADDING_KINDS
 
@@ -158,7 +159,7 @@ def grid() -> tuple[Case, ...]:
         ),
         *_unmasked(build),
         *_dtypes(build),
-        *_accelerator(),
+        *chosen(),
     ]  # fmt: skip
     return tuple(dict.fromkeys(made))
 
@@ -200,22 +201,6 @@ def _dtypes(build: Factors) -> list[Case]:
         *_rows("encoder", normed, {**build, **STACKED, **SOURCE}),
         *_rows("decoder", normed, {**build, **STACKED, **TARGET, **MEMORY_PAIRS}),
         *_rows("transformer", normed, _whole(SOURCE_PAIRS, TARGET_PAIRS, MEMORY_PAIRS)),
-    ]
-
-
-def _accelerator() -> list[Case]:
-    """A few cases of every component for an accelerator; skipped, and shown so, where there is none."""
-    return [
-        Case(component, device="accelerator", dtype="float32", norm_first=norm_first, **masks)
-        for component, masks in (
-            ("attention", {"attn_mask": "bool"}),
-            ("attention", {"is_causal": True}),
-            ("multihead_attention", {"attn_mask": "float3d", "key_padding_mask": "right"}),
-            ("encoder_layer", {"src_mask": "causal", "src_key_padding_mask": "right"}),
-            ("decoder_layer", {"tgt_mask": "causal", "memory_key_padding_mask": "holes"}),
-            ("transformer", {"tgt_mask": "causal", "src_key_padding_mask": "right"}),
-        )
-        for norm_first in ((False, True) if component not in ("attention", "multihead_attention") else (False,))
     ]
 
 

@@ -1,7 +1,7 @@
 """Masks by kind: arrays that leave every query a visible key, unless the kind says otherwise.
 
 Polarity: torch.nn's, True = hidden; a floating mask is added to the scores. The first and the last key stay visible
-in every random mask, so that a mask and a padding together kill no row.
+in a random mask, so that a mask and a padding together kill no row; the kinds that hide them stand without padding.
 """
 
 import numpy as np
@@ -9,6 +9,10 @@ import numpy as np
 ATTENTION_KINDS = ("none", "bool", "float", "causal", "float_causal", "bool3d", "float3d")
 PADDING_KINDS = ("none", "right", "left", "holes", "float")
 CAUSAL_KINDS = ("causal", "float_causal")
+# Those that hide the first and the last key from some queries.
+EDGE_KINDS = ("window", "shuffled", "float_shuffled")
+# Large finite numbers, each one that some implementation takes for −∞. The last absorbs every score, even in float64.
+LARGE = (-1e5, -1e9, float(np.finfo(np.float32).min))
 
 
 def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.random.Generator) -> np.ndarray:
@@ -17,8 +21,10 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
     Args:
         kind: "bool" and "float" are (queries, keys); "bool3d" and "float3d" (groups, queries, keys);
             "causal" and "float_causal" hide later keys; "dead" and "float_dead" hide every key of the query
-            before last; "nothing" hides no key; a float mask is finite but for one key in three queries, which
-            is −∞.
+            before last; "nothing" hides no key; "window" leaves each query the key at its place and the one before;
+            "shuffled" and "float_shuffled" leave each query at least one key, whichever; a float mask is finite but
+            for one key in three queries, which is −∞; "float_large" has large finite numbers instead, and one of
+            them for all keys of the query before last, which sees them all alike.
         queries: number of queries.
         keys: number of keys.
         groups: batch · heads.
@@ -28,19 +34,34 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
     shape = (groups, queries, keys) if dimensions == 3 else (queries, keys)
     if name in CAUSAL_KINDS:
         hidden = np.triu(np.ones((queries, keys), dtype=bool), 1)
+    elif name == "window":
+        before = _places(queries, keys)[:, None] - np.arange(keys)
+        hidden = np.broadcast_to((before < 0) | (before > 1), shape).copy()
     elif name == "nothing":
         hidden = np.zeros(shape, dtype=bool)
+    elif name in EDGE_KINDS:
+        hidden = rng.random(shape) < 0.6
+        np.put_along_axis(hidden, rng.integers(keys, size=(*shape[:-1], 1)), False, -1)
     else:
         hidden = rng.random(shape) < 0.4
         hidden[..., [0, -1]] = False
     if name in ("dead", "float_dead"):
         hidden[..., -2 if queries > 1 else 0, :] = True
-    if name in ("bool", "causal", "dead", "nothing"):
+    if name in ("bool", "causal", "dead", "nothing", "window", "shuffled"):
         return hidden
     bias = np.zeros(shape) if name == "float_causal" else rng.normal(size=shape)
+    if name == "float_large":
+        bias[hidden] = rng.choice(LARGE, size=int(hidden.sum()))
+        bias[..., -2 if queries > 1 else 0, :] = LARGE[-1]
+        return bias
     if name == "float":
         hidden[..., ::2, :] = False
     return np.where(hidden, -np.inf, bias)
+
+
+def _places(queries: int, keys: int) -> np.ndarray:
+    """(queries,): each query's place among the keys, its own where there are as many."""
+    return np.linspace(0, keys - 1, queries).round()
 
 
 def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> np.ndarray:
@@ -48,7 +69,8 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
 
     Args:
         kind: "right", "left" or "holes" by place; "float" adds finite numbers and hides the right end by −∞;
-            "all" pads the whole first sequence; "nothing" pads no key.
+            "all" pads the whole first sequence, "float_all" by −∞, with finite numbers for the others; "nothing"
+            pads no key.
         batch: number of sequences.
         keys: number of keys.
         rng: random stream.
@@ -62,8 +84,8 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
             hidden[item, 1 + rng.permutation(max(keys - 2, 0))[:count]] = True
         elif kind in ("right", "float"):
             hidden[item, keys - count :] = True
-    if kind == "all":
+    if kind in ("all", "float_all"):
         hidden[0] = True
-    if kind != "float":
+    if not kind.startswith("float"):
         return hidden
     return np.where(hidden, -np.inf, rng.normal(size=hidden.shape))

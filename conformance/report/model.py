@@ -1,14 +1,20 @@
 """The report as data: a line of results.jsonl for each clause and case, and report.json derived from them."""
 
+import contextlib
 import dataclasses
 import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..comparison import Comparison
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
 
 SCHEMA = 1
 
@@ -70,26 +76,49 @@ def decode(line: str) -> Result:
 
 
 class Writer:
-    """Appends results as they come, so that an interrupted run keeps what it has."""
+    """Appends results as they come, so that an interrupted run keeps what it has.
+
+    An earlier report in the folder stays until the first result takes its place.
+
+    Raises:
+        OSError: the folder cannot be written, or another run is writing there.
+    """
 
     def __init__(self, folder: Path, environment: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.environment = environment
-        (folder / "report.json").unlink(missing_ok=True)
-        self.lines = (folder / "results.jsonl").open("w", encoding="utf-8")
-        self.add(json.dumps({"schema": SCHEMA, "environment": environment}))
+        self.header = json.dumps({"schema": SCHEMA, "environment": environment})
+        self.lines: TextIO | None = None
+        self.lock = (folder / ".lock").open("w", encoding="utf-8")
+        if fcntl is not None:
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise OSError(error.errno, "another run is writing there") from None
 
     def add(self, encoded: str) -> None:
         """Write one encoded result through to the file."""
+        if self.lines is None:
+            (self.folder / "report.json").unlink(missing_ok=True)
+            self.lines = (self.folder / "results.jsonl").open("w", encoding="utf-8")
+            self.lines.write(self.header + "\n")
         self.lines.write(encoded + "\n")
         self.lines.flush()
 
     def finish(self, complete: bool) -> None:
-        """Derive report.json from what was written."""
-        self.lines.close()
-        report = read_results(self.folder / "results.jsonl")
-        write_report(dataclasses.replace(report, complete=complete), self.folder / "report.json")
+        """Derive report.json from what was written; without a result nothing is touched."""
+        self.lock.close()
+        (self.folder / ".lock").unlink(missing_ok=True)
+        if self.lines is not None:
+            self.lines.close()
+            with contextlib.suppress(UnreadableReport):
+                report = read_results(self.folder / "results.jsonl")
+                write_report(dataclasses.replace(report, complete=complete), self.folder / "report.json")
+
+    def check(self) -> None:
+        """Raise UnreadableReport unless report.json is there."""
+        if not (self.folder / "report.json").exists():
+            raise UnreadableReport(f"{self.folder / 'results.jsonl'} cannot be read back")
 
 
 def read_results(path: Path) -> Report:

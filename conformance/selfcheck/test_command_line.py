@@ -40,6 +40,10 @@ BROKEN = {
         "class Fixed(Adapter):\n    fixed = {'mask': 'causal'}\n"
         "class Without(Adapter):\n    unsupported = ('masc=bool',)\n"
         "class Dead(Adapter):\n    dead_rows = 'NaN'\n"
+        "class Number(Adapter):\n    reference = 3\n"
+        "class Text(Adapter):\n    unsupported = 'src_mask'\n"
+        "class List(Adapter):\n    component = ['x']\n"
+        "class Leaves(Adapter):\n    def __init__(self): raise SystemExit('bye')\n"
         "class Padded(Adapter):\n    padded_rows = 'gone'\n"
     ),
     "twice.py": "from conformance.subjects import Adapter\nclass A(Adapter): pass\nclass B(Adapter): pass\n",
@@ -74,6 +78,10 @@ def files(tmp_path: Path) -> Path:
         ("{files}/typing.py:Fixed", "fixed: expected one of"),
         ("{files}/typing.py:Without", "unsupported: expected one of"),
         ("{files}/typing.py:Dead", "dead_rows: expected one of"),
+        ("{files}/typing.py:Number", "reference: expected a mapping, got 3"),
+        ("{files}/typing.py:Text", "unsupported: expected a tuple of strings"),
+        ("{files}/typing.py:List", "component: expected one of"),
+        ("{files}/typing.py:Leaves", "Leaves() raised SystemExit: bye"),
         ("{files}/typing.py:Padded", "padded_rows: expected one of"),
     ],
 )
@@ -152,6 +160,34 @@ def test_an_interrupted_run_is_readable(tmp_path: Path) -> None:
     report = read_report(tmp_path / "report.json")
     assert len(report.results) >= 20
     assert not report.complete
+
+
+KILLER = """
+import os
+import torch
+from conformance.subjects import Adapter
+
+class Killer(Adapter):
+    component, reference = "layer_norm", {"elementwise_affine": {True, False}, "layer_norm_eps": {1e-5, 1e-30}}
+    def build(self, config):
+        return torch.nn.LayerNorm(config.normalized_shape, config.eps, config.elementwise_affine)
+    def forward(self, module, call):
+        if module.eps > 1e-20:
+            os.abort()
+        return module(call.arguments["input"])
+"""
+
+
+def test_a_subject_that_kills_its_process(tmp_path: Path) -> None:
+    """In parallel runs a check that its process died of is recorded as crashed, once, and the others go on."""
+    (tmp_path / "killer.py").write_text(KILLER)
+    chosen = ("conformance/test_norm.py", "-k", "test_statistics or test_invariance", "-n", "2")
+    done = run_pytest(*chosen, "--subject", f"{tmp_path}/killer.py:Killer", f"--report={tmp_path}")
+    assert done.returncode == 1
+    assert "INTERNALERROR" not in done.stdout
+    found = {clause: verdict for (clause, _), verdict in verdicts(tmp_path).items()}
+    assert found == {"NORM-07": "crashed", "NORM-08": "conforms"}
+    assert read_report(tmp_path).complete
 
 
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,35 @@ def test_a_zero_gradient_is_measured_by_its_siblings() -> None:
     )
 
 
+def test_a_common_factor_does_not_average_out() -> None:
+    """Ten thousand elements too large by one rounding each are no rounding."""
+    exact = RNG.normal(size=10000)
+    noise = EPS / 2 * exact * RNG.choice([-1, 1], size=exact.shape)
+    assert judge(exact + noise, exact - noise, exact).verdict is Verdict.CONFORMS
+    assert judge(exact * (1 + EPS / 2), exact - noise, exact).verdict is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "conforming", "differing"),
+    [
+        ("float64", "output", 1e-13, 1e-11),
+        ("float64", "gradient", 1e-13, 1e-11),
+        ("float32", "output", 2e-7, 6e-7),
+        ("float32", "gradient", 2e-7, 8e-7),
+        ("float16", "output", 5e-4, 4e-3),
+        ("float16", "gradient", 5e-4, 5e-3),
+        ("bfloat16", "output", 4e-3, 3e-2),
+        ("bfloat16", "gradient", 4e-3, 4e-2),
+    ],
+)
+def test_what_the_budget_lets_pass(dtype: str, kind: str, conforming: float, differing: float) -> None:
+    """Relative errors on both sides of the budget, beside a torch that is off by a third of a rounding."""
+    signs = RNG.choice([-1, 1], size=EXACT.shape)
+    torch_values = EXACT * (1 + tolerance.epsilon(dtype) / 3 * signs)
+    for error, verdict in ((conforming, Verdict.CONFORMS), (differing, Verdict.DIFFERS)):
+        assert compare("x", kind, dtype, EXACT * (1 - error * signs), torch_values, EXACT).verdict is verdict
+
+
 def test_no_overflow_in_the_measure() -> None:
     assert judge(1e200 * EXACT, 1e200 * EXACT, 1e200 * EXACT).verdict is Verdict.CONFORMS
 

@@ -37,7 +37,12 @@ gradient through memory stopped · bias gradient doubled · additive mask's grad
 softmax in float32 inside a float64 model · a float32 scale constant · batch_first ignored for memory ·
 unbatched padding mask ignored · wrong for non-contiguous inputs · result depends on the batch's other items ·
 softmax shifted by the largest score of the batch · noise of 1e-7 · an extra persistent buffer ·
-parameters in another order · a parameter renamed · initialisation differs for the same seed
+parameters in another order · a parameter renamed · initialisation differs for the same seed ·
+mask that begins as a causal one taken for it · memory_is_causal replaces the memory mask ·
+floating padding of -inf replaced by -1e30 · boolean mask beside a floating one filled with the least number ·
+boolean mask beside a floating one filled with -1e4 · large negative numbers in a mask taken for -inf ·
+grouped heads interleaved · heads beyond the fourth ignored · layers beyond the third skipped ·
+derivative of ReLU at 0 is 1 · ReLU turns NaN into 0
 """
 
 

@@ -44,11 +44,23 @@ def test_a_run_that_was_cut_off(tmp_path: Path) -> None:
     assert not read_report(tmp_path).complete
 
 
-def test_an_old_report_does_not_survive_a_new_run(tmp_path: Path) -> None:
-    """A run that is cut off must not leave the last one's report.json in its place."""
-    write_report(Report({}, [RESULT], complete=True), tmp_path / "report.json")
-    Writer(tmp_path, {})
-    assert read_report(tmp_path).results == []
+def test_an_old_report_stays_until_there_is_a_new_result(tmp_path: Path) -> None:
+    """A run that selects nothing destroys nothing; one that is cut off leaves no old report.json in its place."""
+    write_report(Report({}, [RESULT] * 2, complete=True), tmp_path / "report.json")
+    writer = Writer(tmp_path, {})
+    assert len(read_report(tmp_path).results) == 2
+    writer.add(encode(RESULT))
+    assert len(read_report(tmp_path).results) == 1
+    assert not read_report(tmp_path).complete
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    writer = Writer(tmp_path, {})
+    with pytest.raises(OSError, match="another run is writing there"):
+        Writer(tmp_path, {})
+    writer.finish(complete=False)
+    Writer(tmp_path, {}).finish(complete=False)
 
 
 def test_half_a_line_in_the_middle_is_an_error(tmp_path: Path) -> None:

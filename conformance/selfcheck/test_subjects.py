@@ -1,8 +1,11 @@
 """Subjects of one's own: what they do decides the verdict, and what they declare never fails them."""
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +21,7 @@ from conformance.subjects.export import torch_names
 from conformance.subjects.load import load
 from conformance.subjects.subject import Subject
 from conformance.trial import Trial
-from conformance.verdicts import Verdict
+from conformance.verdicts import Difference, Verdict
 
 CLAUSES = load_all()
 LAYER = Case("encoder_layer")
@@ -44,6 +47,23 @@ class Scaled(Layer):
 class Raises(Layer):
     def forward(self, module, call):  # type: ignore[no-untyped-def]
         raise RuntimeError("not today")
+
+
+class Exits(Layer):
+    def forward(self, module, call):  # type: ignore[no-untyped-def]
+        sys.exit(0)
+
+
+class Skips(Layer):
+    def forward(self, module, call):  # type: ignore[no-untyped-def]
+        pytest.skip("no need")
+
+
+class Clamps(Layer):
+    def forward(self, module, call):  # type: ignore[no-untyped-def]
+        with torch.no_grad():
+            module.linear1.weight.clamp_(-0.1, 0.1)
+        return super().forward(module, call)
 
 
 class NoMask(Layer):
@@ -72,6 +92,9 @@ def check(adapter: Adapter, clause: str, case: Case) -> Outcome:
         (Layer(), LAYER.but(batch=None), Verdict.NOT_SUPPORTED),
         (Scaled(), LAYER, Verdict.DIFFERS),
         (Raises(), LAYER, Verdict.CRASHED),
+        (Exits(), LAYER, Verdict.CRASHED),
+        (Skips(), LAYER, Verdict.CRASHED),
+        (Clamps(), LAYER, Verdict.DIFFERS),
         (NoMask(), LAYER.but(src_mask="bool"), Verdict.NOT_SUPPORTED),
         (NoMask(), LAYER.but(src_key_padding_mask="left"), Verdict.NOT_SUPPORTED),
         (NoMask(), LAYER.but(src_key_padding_mask="right"), Verdict.CONFORMS),
@@ -82,6 +105,10 @@ def check(adapter: Adapter, clause: str, case: Case) -> Outcome:
 )
 def test_verdicts(adapter: Adapter, case: Case, verdict: Verdict) -> None:
     assert check(adapter, "VALUE-03", case).verdict is verdict
+
+
+def test_changed_parameters_are_noticed() -> None:
+    assert "modified: parameter linear1.weight" in check(Clamps(), "MODE-04", LAYER).message
 
 
 def test_what_failed_is_said() -> None:
@@ -104,6 +131,23 @@ def test_an_adapter_fixes_its_options() -> None:
     subject = Subject("mine", {"encoder_layer": adapter})
     assert subject.adapt(LAYER) is None
     assert subject.adapt(LAYER.but(norm_first=True)) == LAYER.but(norm_first=True, layer_norm_eps=1e-6)
+
+
+def test_two_observations_of_one_subject() -> None:
+    """They agree up to rounding: not a millionth more, not in another shape, not NaN against a number."""
+    trial = Trial(Subject("mine", {"encoder_layer": Layer()}), LAYER, CLAUSES["MODE-01"])
+    seen = trial.observe(gradient=True)
+    x = seen.output
+    assert not trial.apart(x, x)
+    assert not trial.apart(x * (1 + 2**-51), x)
+    assert trial.apart(x * (1 + 1e-9), x)
+    assert trial.apart(x[:1], x)
+    assert trial.apart(np.where(x == x.max(), np.nan, x), x)
+    trial.require_same_gradients(seen, seen)
+    for name, gradient in seen.gradients.items():
+        moved = replace(seen, gradients={**seen.gradients, name: gradient + 1e-9})
+        with pytest.raises(Difference, match=f"gradient of {name}"):
+            trial.require_same_gradients(moved, seen)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -75,9 +76,11 @@ def _module(place: str) -> ModuleType:
 
 
 def _adapter(module: ModuleType, place: str, attribute: str) -> Adapter:
-    if not hasattr(module, attribute):
-        raise UnusableSubject(f"--subject: {place} has no {attribute}")
-    return _instance(getattr(module, attribute), f"{place}:{attribute}")
+    try:
+        found = getattr(module, attribute)
+    except Exception:
+        raise UnusableSubject(f"--subject: {place} has no {attribute}") from None
+    return _instance(found, f"{place}:{attribute}")
 
 
 def _all_adapters(module: ModuleType, place: str) -> list[Adapter]:
@@ -95,8 +98,9 @@ def _instance(value: object, place: str) -> Adapter:
     if inspect.isclass(value) and issubclass(value, Adapter):
         try:
             value = value()
-        except Exception as error:
-            raise UnusableSubject(f"--subject: {place}() raised {type(error).__name__}: {error}") from None
+        except (Exception, SystemExit) as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise UnusableSubject(f"--subject: {place}() raised {type(error).__name__}: {first}") from None
     if not isinstance(value, Adapter):
         kind = value.__name__ if inspect.isclass(value) else type(value).__name__
         raise UnusableSubject(
@@ -110,8 +114,13 @@ def _instance(value: object, place: str) -> Adapter:
 
 def _complaint(adapter: Adapter) -> str:
     """What an adapter declares that means nothing; empty if all of it does."""
-    if adapter.component not in COMPONENTS:
+    if not isinstance(adapter.component, str) or adapter.component not in COMPONENTS:
         return f"component: expected one of {sorted(COMPONENTS)}, got {adapter.component!r}"
+    for declared in ("reference", "fixed"):
+        if not isinstance(getattr(adapter, declared), Mapping):
+            return f"{declared}: expected a mapping, got {getattr(adapter, declared)!r}"
+    if not isinstance(adapter.unsupported, tuple | list) or not all(isinstance(x, str) for x in adapter.unsupported):
+        return f"unsupported: expected a tuple of strings, got {adapter.unsupported!r}"
     unsupported = [entry.partition("=")[0] for entry in adapter.unsupported]
     for declared, names, known in (
         ("reference", adapter.reference, set(OPTIONS.values())),

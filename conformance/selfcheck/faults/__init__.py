@@ -9,6 +9,7 @@ from . import (
     feed_forward,
     gradients,
     heads,
+    mask_values,
     masks,
     norms,
     precision,
@@ -22,6 +23,7 @@ from .fault import Fault
 FAULTS: tuple[Fault, ...] = (
     *attention_core.FAULTS,
     *masks.FAULTS,
+    *mask_values.FAULTS,
     *heads.FAULTS,
     *weights.FAULTS,
     *norms.FAULTS,

@@ -17,6 +17,7 @@ from .seams import (
     MODULES,
     MULTIHEAD,
     OUT_PROJECTION,
+    REPEAT_HEADS,
     SELF_ATTENTION,
     VISIBLE_COLUMNS,
 )
@@ -77,7 +78,31 @@ def _first_keys(tensor: Tensor | None, queries: int, axis: int) -> Tensor | None
     return tensor.narrow(axis, 0, min(queries, tensor.size(axis)))
 
 
+def _repeated_in_turn(right: Right, came: Came) -> Tensor:
+    return torch.cat([came.x] * (came.heads // came.x.size(-3)), dim=-3)
+
+
+def _four_heads(returned, came):  # type: ignore[no-untyped-def]
+    context, weights = returned
+    heads = torch.arange(context.size(-3)).clamp(max=3)
+    return context.index_select(-3, heads), weights
+
+
 FAULTS = (
+    Fault(
+        "grouped heads interleaved",
+        "A key head serves the query heads h, h + groups, … instead of consecutive ones.",
+        ("VALUE-08",),
+        {REPEAT_HEADS: instead(_repeated_in_turn)},
+        ("attention",),
+    ),
+    Fault(
+        "heads beyond the fourth ignored",
+        "The fourth head stands in for all that follow it.",
+        ("VALUE-16", "VALUE-02"),
+        {ATTENTION: returning(_four_heads)},
+        MODULES,
+    ),
     Fault(
         "heads interleaved",
         "Head h has the features h, h + heads, … instead of a contiguous slice.",

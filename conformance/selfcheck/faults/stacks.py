@@ -8,7 +8,7 @@ from handmade.encoder import TransformerEncoder
 
 from .changes import Came, Right, attributes_of, derived, having, instead
 from .fault import Fault
-from .seams import DECODER, ENCODER, LAYERED, TRANSFORMER, in_both_layers
+from .seams import DECODER, ENCODER, LAYERED, TRANSFORMER, in_both_layers, on_both_stacks
 
 
 def _first_repeated(stack: Any) -> ModuleList:
@@ -35,6 +35,13 @@ FAULTS = (
         ("VALUE-05", "VALUE-14", "GRAD-02"),
         {f"{DECODER}.forward": having(layers=_first_repeated)},
         ("decoder", "transformer"),
+    ),
+    Fault(
+        "layers beyond the third skipped",
+        "A stack applies three of its layers at most.",
+        ("VALUE-05",),
+        on_both_stacks("forward", having(layers=lambda stack: stack.layers[:3])),
+        ("encoder", "decoder", "transformer"),
     ),
     Fault(
         "memory taken before the encoder's final norm",
