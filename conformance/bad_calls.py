@@ -170,6 +170,8 @@ def attention_masks(case: Case, _given: Arguments) -> Iterator[BadCall]:
         (queries, keys + 1),
         (queries + 1, keys),
         (keys + 1,),
+        (keys,),
+        (),
         (heads + 1, queries, keys),
         (n + 1, 1, queries, keys),
         (n, heads, queries, keys + 1),

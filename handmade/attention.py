@@ -123,6 +123,8 @@ def _check(
     checks.mask_kind("attn_mask", attn_mask, query)
     if is_causal:
         raise ValueError("attn_mask: expected None together with is_causal=True, got a mask")
+    if attn_mask.dim() < 2:
+        raise ValueError(f"attn_mask: expected at least 2 dimensions, (L, S) last, got {attn_mask.dim()}")
     heads = query.shape[-3:-2] if enable_gqa else ()
     scores = (*batch, *heads, query.size(-2), key.size(-2))
     try:
