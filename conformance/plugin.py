@@ -134,12 +134,6 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     return Trial(request.config.stash[SUBJECT], request.param, request.function.clause)
 
 
-@pytest.fixture
-def subject(request: pytest.FixtureRequest) -> Subject:
-    """The implementation under test."""
-    return request.config.stash[SUBJECT]
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Check a clause through the one evaluation, and tell pytest what came of it."""

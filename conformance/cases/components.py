@@ -111,11 +111,6 @@ LAYERS = ("encoder_layer", "decoder_layer")
 STACKS = ("encoder", "decoder", "transformer")
 
 
-def attention_modules(component: str) -> bool:
-    """Whether the component is a module of torch.nn with an attention inside."""
-    return component not in ("attention", "layer_norm")
-
-
 def length(case: Case, tensor: str) -> int:
     """The number of positions of a tensor of the case."""
     if tensor in ("src", "memory"):

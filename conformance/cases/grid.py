@@ -215,8 +215,3 @@ def coverage(cases: tuple[Case, ...]) -> dict[str, int]:
             for dtype in ("float64", "float32", "bfloat16", "float16")
         },
     }
-
-
-def combinations(cases: tuple[Case, ...], *fields: str) -> set[tuple[Any, ...]]:
-    """The combinations of fields' values that occur."""
-    return {tuple(getattr(case, field) for field in fields) for case in cases}

@@ -9,11 +9,6 @@ MODULES = tuple(name for name in COMPONENTS if name not in ("attention", "layer_
 NORMED = ("encoder_layer", "decoder_layer", "encoder", "decoder", "transformer")
 
 
-def on_cpu(case: Case) -> bool:
-    """Not one of the cases for an accelerator."""
-    return case.device == "cpu"
-
-
 def unmasked(case: Case) -> bool:
     """No mask of any kind."""
     return not masks_of(case) and not case.is_causal
