@@ -32,6 +32,7 @@ CHAPTERS = {
     "STATE": "parameters, copies, transformations",
     "ERROR": "wrong arguments",
     "DTYPE": "dtypes and devices",
+    "NUM": "large and small numbers, long sequences, numbers that are none",
 }
 
 
@@ -72,12 +73,13 @@ class Clause:
         """Whether the clause still says something of a case that takes the place of one of its own.
 
         Its predicate decides; where its cases are its own, no option may have changed that they set on purpose.
+        A check that depends on the mode sets it itself.
         """
         if self.applies is not None:
             return self.applies(case)
         return all(
             getattr(case, field.name) == getattr(instead_of, field.name)
-            or (field.name in CONSTRUCTOR and getattr(instead_of, field.name) == field.default)
+            or (field.name in (*CONSTRUCTOR, "mode") and getattr(instead_of, field.name) == field.default)
             for field in dataclasses.fields(Case)
         )
 

@@ -52,6 +52,7 @@ def check_equal_draws(trial: Trial) -> None:
     Raises:
         Unsupported: on another device than a CPU, or of an interface of its own.
     """
+    trial.require_gradients()
     trial.torch_module()
     if trial.case.device != "cpu":
         raise Unsupported("equal draws from equal seeds on a device other than a CPU")

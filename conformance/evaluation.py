@@ -15,6 +15,7 @@ class Outcome:
     Attributes:
         verdict: what is said.
         message: why, where it does not conform.
+        kind: what the difference is like, the subject's or torch's; empty where there is none.
         seconds: how long it took.
         error: what was raised, where the check crashed.
     """
@@ -23,6 +24,7 @@ class Outcome:
     message: str
     seconds: float
     error: BaseException | None = None
+    kind: str = ""
 
 
 def evaluate(trial: Trial) -> Outcome:
@@ -42,8 +44,9 @@ def evaluate(trial: Trial) -> Outcome:
         raise
     except BaseException as raised:  # sys.exit and pytest.skip, called by a subject, are no answer either
         error = raised
-    verdict = trial.verdict(error)
-    return Outcome(verdict, _message(error, verdict), time.perf_counter() - started, error)
+    seconds = time.perf_counter() - started
+    verdict, kind = trial.verdict(error), trial.kind(error)
+    return Outcome(verdict, _message(error, verdict), seconds, error, kind.value if kind else "")
 
 
 def _message(error: BaseException | None, verdict: Verdict) -> str:

@@ -68,7 +68,7 @@ def make_inputs(case: Case) -> Inputs:
         return _sentences(case)
     component = COMPONENTS[case.component]
     tensors = {
-        name: representable(case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
+        name: representable(case.offset + case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
         for name in component.tensors
         if name not in shared_tensors(case)
     }

@@ -10,7 +10,7 @@ from reference.torch_modules import build
 
 from .cases.case import Case
 from .cases.components import COMPONENTS
-from .verdicts import Difference, Unsupported
+from .verdicts import Difference, Kind, Unsupported
 
 
 def reference(case: Case) -> nn.Module:
@@ -41,4 +41,4 @@ def attempt(what: str, action: Callable[[], Any]) -> Any:
         return action()
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        raise Difference(f"{what}: {type(error).__name__}: {first}") from error
+        raise Difference(f"{what}: {type(error).__name__}: {first}", Kind.RAISES) from error

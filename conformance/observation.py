@@ -68,6 +68,7 @@ class Instance:
     def observe(self, inputs: Inputs, gradient: bool = True) -> Observation:
         """Call the module; with `gradient` also send the cotangents back."""
         case = inputs.case
+        gradient = gradient and self.adapter.gradients
         given = arguments.tensors(inputs, gradient)
         before = {name: value.detach().clone() for name, value in given.items() if isinstance(value, Tensor)}
         parameters = {name: value.detach().clone() for name, value in self.module.named_parameters()}
@@ -139,7 +140,8 @@ def build(adapter: Adapter, case: Case, dropout: float = 0.0) -> Instance:
     options: dict[str, Any] = COMPONENTS[case.component].options(case)
     dtype, device = getattr(torch, case.dtype), arguments.device(case)
     module = adapter.build(SimpleNamespace(**options, dropout=dropout, dtype=dtype, device=device))
-    module = module.to(dtype=dtype, device=device)
+    # What cannot be trained must not be taken for it, whoever calls the module.
+    module = module.to(dtype=dtype, device=device).requires_grad_(adapter.gradients)
     leftover = 0
     for part in module.modules():
         name = {nn.Dropout: "p", nn.MultiheadAttention: "dropout"}.get(type(part), "")

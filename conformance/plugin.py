@@ -18,6 +18,8 @@ from .subjects.load import UnusableSubject, load
 from .subjects.subject import Subject
 from .trial import Trial
 from .verdicts import Verdict
+from .versions.known_differences import FILE, UnreadableDifferences
+from .versions.run_differences import Differences
 
 SUBJECT = pytest.StashKey[Subject]()
 SELFCHECK = Path(__file__).parent / "selfcheck"
@@ -29,12 +31,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--subject",
         default="handmade",
-        help="what is checked: handmade, torch, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
+        help="what is checked: handmade, torch, torch-fast, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
     )
     group.addoption(
         "--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there"
     )
     group.addoption("--device", default="cpu", help="the device that the cases run on (default: cpu)")
+    group.addoption(
+        "--known-differences",
+        metavar="FILE",
+        default=str(FILE),
+        help="(as --known-differences=FILE) how torch is known to differ; where torch is the subject, anything else fails",
+    )
+    group.addoption(
+        "--write-known-differences",
+        action="store_true",
+        help="after a complete run with torch as the subject, write what differs into that file",
+    )
     group.addoption("--shuffle", metavar="SEED", help="permute the cases, and the clauses within each, by this seed")
 
 
@@ -48,8 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SUBJECT] = load(config.getoption("--subject"))
         _check_device(config.getoption("--device"))
         if not worker:
-            config.pluginmanager.register(Recorder(config, config.stash[SUBJECT]), "conformance.recorder")
-    except UnusableSubject as error:
+            differences = Differences(config.stash[SUBJECT], config.option)
+            config.pluginmanager.register(Recorder(config, config.stash[SUBJECT], differences), "conformance.recorder")
+    except (UnusableSubject, UnreadableDifferences) as error:
         pytest.exit(str(error), returncode=2)
     except OSError as error:
         pytest.exit(f"--report: {config.getoption('--report')} cannot be written: {error.strerror}", returncode=2)
@@ -148,6 +162,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         case=trial.case.id,
         verdict=outcome.verdict.value,
         seconds=round(outcome.seconds, 6),
+        kind=outcome.kind,
         message=outcome.message,
         policy=trial.policy,
         tensors=[tensor_fields(comparison) for comparison in trial.comparisons],

@@ -22,6 +22,8 @@ from .subjects.adapter import Adapter
 from .subjects.torch_interface import TorchInterface
 
 CACHED_RUNS = 64
+# Names that a case has for another way to hand over the same function.
+SAME_ACTIVATION = {"gelu_callable": "gelu", "gelu_tanh_module": "gelu_tanh"}
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ def consult_oracle(inputs: Inputs, state: Mapping[str, np.ndarray]) -> Observati
     case = inputs.case
     given, along = arguments.exact(inputs)
     options = COMPONENTS[case.component].options(case)
-    if options.get("activation") == "gelu_callable":
-        options["activation"] = "gelu"
+    if "activation" in options:
+        options["activation"] = SAME_ACTIVATION.get(options["activation"], options["activation"])
     answer = evaluate(case.component, options, state, given, along)
     found = dict(answer.gradients)
     for name, other in shared_tensors(case).items() if "query" in given else ():

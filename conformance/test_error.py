@@ -73,7 +73,7 @@ def require_refused_options(trial: Trial, source: Callable[[Case], Iterable[BadC
     def attempt(**changes: Any) -> None:
         module = trial.construct(**changes)
         if changes == {} or not trial.subject.strict:
-            module.train()(**given)
+            module.train(trial.case.mode == "train")(**given)
 
     require_refusals(trial, attempt, source(trial.case))
 
@@ -144,7 +144,7 @@ def test_integer_masks(trial: Trial) -> None:
     require_refused_calls(trial, bad_calls.integer_masks)
 
 
-@clause("ERROR-12", MUST, DOCS, CALLS)
+@clause("ERROR-12", MUST, DOCS, [*CALLS, Case("multihead_attention", attends="self", mode="eval", heads=4, head_dim=3)])
 def test_hints(trial: Trial) -> None:
     """A causal hint is refused without the mask that it describes."""
     require_refused_calls(trial, bad_calls.hints)

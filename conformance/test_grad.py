@@ -36,6 +36,7 @@ def test_masks(trial: Trial) -> None:
 ])  # fmt: skip
 def test_second_derivatives(trial: Trial) -> None:
     """Gradients of inputs and floating masks can be differentiated again; those of torch's fused attention cannot."""
+    trial.require_gradients()
     module, given = trial.torch_module(), trial.call_arguments(gradient=True)
     leaves = {name: x for name, x in given.items() if isinstance(x, Tensor) and x.requires_grad}
 

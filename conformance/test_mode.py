@@ -41,6 +41,7 @@ def test_train_equals_eval(trial: Trial) -> None:
 ])  # fmt: skip
 def test_without_gradients(trial: Trial) -> None:
     """In eval mode the real rows of the output do not depend on whether gradients are recorded."""
+    trial.require_gradients()
     recorded = trial.observe(gradient=True)
     bare = trial.observe(gradient=False)
     trial.require_same("output", bare.output[trial.inputs.real], recorded.output[trial.inputs.real])
@@ -71,6 +72,7 @@ def test_batch_permutation(trial: Trial) -> None:
     seen = trial.observe(gradient=True)
     permuted = trial.observe(by_sequence(trial.inputs, order), gradient=True)
     trial.require_same("output", permuted.output, seen.output[order])
+    trial.require_gradients()
     for name in trial.inputs.tensors:
         trial.require_same(f"gradient of {name}", permuted.gradients[name], seen.gradients[name][order])
 

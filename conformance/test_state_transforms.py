@@ -54,6 +54,7 @@ def test_vmap(trial: Trial) -> None:
 def test_functional_gradient(trial: Trial) -> None:
     """torch.func.grad through functional_call equals autograd's gradients of all parameters."""
     func = transforms()
+    trial.require_gradients()
     module, given = trial.torch_module(), trial.call_arguments()
     parameters = dict(module.named_parameters())
     (along, *_) = arguments.cotangents(trial.inputs)
@@ -77,6 +78,7 @@ def test_functional_gradient(trial: Trial) -> None:
 def test_jvp(trial: Trial) -> None:
     """torch.func.jvp, forward mode, is the derivative that two reverse passes give; torch's fused attention has none."""
     func = transforms()
+    trial.require_gradients()
     module, given = trial.torch_module(), trial.call_arguments()
     inputs = leaves(given)
     names, values = tuple(inputs), tuple(value.clone().requires_grad_() for value in inputs.values())
@@ -134,6 +136,8 @@ def require_compiled(trial: Trial, backend: str, gradient: bool) -> None:
     """The compiled module equals the module: outputs, and gradients of the tensors."""
     if not hasattr(torch, "compile"):
         raise Unsupported(f"torch.compile: not supported by torch {torch.__version__}")
+    if gradient:
+        trial.require_gradients()
     module = trial.torch_module()
     torch._dynamo.reset()
     compiled = torch.compile(module, backend=backend, fullgraph=True)

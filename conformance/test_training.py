@@ -57,6 +57,7 @@ def test_with_dropout(trial: Trial) -> None:
 
 def _require_same_course(trial: Trial, optimizer: Optimizer, dropout: float = 0.0) -> None:
     """Subject and torch, trained alike, have equal losses and equal parameters up to the agreement asked for."""
+    trial.require_gradients()
     subject = trial.instance(dropout)
     reference = instantiate(TorchInterface(trial.case.component, TORCH), trial.case, dropout=dropout)
     copy_weights(subject.state, reference.module)

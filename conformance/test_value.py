@@ -178,6 +178,7 @@ def test_derived_layers(trial: Trial) -> None:
 @clause("VALUE-21", MUST, MEASURED, each("encoder_layer", "decoder_layer", norm_first=True))
 def test_relu_at_zero(trial: Trial) -> None:
     """ReLU has derivative 0 at 0, and NaN stays NaN."""
+    trial.require_gradients()
     module, arguments = trial.torch_module(), trial.call_arguments()
     for parameter in module.linear1.parameters():
         init.zeros_(parameter)

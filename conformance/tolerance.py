@@ -41,6 +41,8 @@ TRUST = {
 ZERO_GRADIENT = 1e3
 # Agreement of two runs of one subject that may differ in the order of their sums only: roundings of the largest element.
 SAME = 64.0
+# What explains a difference leaves no more than this part of it.
+EXPLAINED = 1e-2
 # The chance with which a correct implementation may fail a statistical clause.
 SIGNIFICANCE = 1e-9
 

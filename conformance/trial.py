@@ -1,7 +1,8 @@
 """One clause on one case: the object that a test's body speaks to."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from .runs import Run
 from .subjects.adapter import Adapter
 from .subjects.subject import Subject
 from .subjects.torch_interface import TorchInterface
-from .verdicts import Difference, Unsupported, Verdict
+from .verdicts import Difference, Kind, Unsupported, Verdict
 
 
 class Trial:
@@ -60,7 +61,7 @@ class Trial:
             Unsupported: the subject does not do the changed case.
         """
         case = self.case.but(**changes)
-        refusal = self.subject.refusal(case)
+        refusal = self.subject.refusal(case) or ("dropout" if dropout and not self.adapter.gradients else None)
         if refusal:
             raise Unsupported(refusal)
         return instantiate(self.adapter, case, seed=self.case, dropout=dropout)
@@ -91,6 +92,15 @@ class Trial:
         given = {**COMPONENTS[self.case.component].options(self.case), "dtype": getattr(torch, self.case.dtype)}
         return self.adapter.build(SimpleNamespace(**{**given, **options}))
 
+    def require_gradients(self) -> None:
+        """The clause is about gradients or training.
+
+        Raises:
+            Unsupported: the subject has none.
+        """
+        if not self.adapter.gradients:
+            raise Unsupported("gradients")
+
     def _require_torch_interface(self) -> None:
         if not isinstance(self.adapter, TorchInterface):
             raise Unsupported("it has an interface of its own, and the clause is about torch's")
@@ -119,6 +129,7 @@ class Trial:
 
     def compare_gradients(self, wanted: Callable[[str], bool]) -> None:
         """The gradients with the wanted names equal the reference's, within the error budget."""
+        self.require_gradients()
         run = self.run
         exact = run.witnesses.oracle.gradients
         for name in filter(wanted, exact):
@@ -139,7 +150,8 @@ class Trial:
         """Two observations of the subject agree up to the order of their sums."""
         apart = self.apart(found, expected)
         if apart:
-            raise Difference(f"{name}{apart}")
+            finite = found is None or expected is None or np.array_equal(np.isfinite(found), np.isfinite(expected))
+            raise Difference(f"{name}{apart}", Kind.of(name.startswith("gradient"), finite))
 
     def apart(self, found: np.ndarray | None, expected: np.ndarray | None) -> str:
         """How two observations of the subject differ by more than the order of their sums; empty if they do not."""
@@ -166,6 +178,7 @@ class Trial:
 
     def require_same_gradients(self, found: Observation, expected: Observation) -> None:
         """Two observations of the subject have the same gradients."""
+        self.require_gradients()
         largest = max((rms(value) for value in expected.gradients.values()), default=0.0)
         for name, value in expected.gradients.items():
             # A gradient that is zero in exact arithmetic is rounding of the others' size.
@@ -174,9 +187,13 @@ class Trial:
 
     def settle(self) -> None:
         """Raise if anything compared so far fails."""
-        failed = [one for one in self.comparisons if one.verdict.fails]
+        failed = [one for one in self.comparisons if self._is_wrong(one)]
         if failed:
-            raise Difference("\n".join(one.describe() for one in sorted(failed, key=_severity)[:5]))
+            message = "\n".join(one.describe() for one in sorted(failed, key=_severity)[:5])
+            raise Difference(message, _kind((one.kind, one.error) for one in failed))
+
+    def _is_wrong(self, one: Comparison) -> bool:
+        return one.verdict.fails or (self.subject.is_torch and one.verdict is Verdict.TORCH_DIFFERS)
 
     def verdict(self, error: BaseException | None) -> Verdict:
         """What to say, given how the check ended."""
@@ -194,6 +211,17 @@ class Trial:
             return Verdict.TORCH_DIFFERS
         return Verdict.POLICY if self.clause.level is Level.POLICY else Verdict.CONFORMS
 
+    def kind(self, error: BaseException | None) -> Kind | None:
+        """What the difference is like, the subject's or torch's; None where nothing differs."""
+        if isinstance(error, Difference):
+            return error.kind
+        if error is not None:
+            return None if isinstance(error, Unsupported) else Kind.RAISES
+        wrong = [one for one in self.comparisons if one.verdict is Verdict.TORCH_DIFFERS]
+        if not wrong:
+            return None
+        return Kind.RAISES if self.run.witnesses.reference is None else _kind((o.kind, o.torch_error) for o in wrong)
+
     def _compare(
         self,
         name: str,
@@ -206,19 +234,20 @@ class Trial:
         reference = run.witnesses.reference
         exact = of(run.witnesses.oracle)
         assert exact is not None
-        self.comparisons.append(
-            compare(
-                name,
-                kind,
-                self.case.dtype,
-                of(run.subject),
-                None if reference is None else of(reference),
-                exact,
-                rows,
-                terms,
-                run.typical_error if kind == "gradient" else 0.0,
-            )
+        comparison = compare(
+            name,
+            kind,
+            self.case.dtype,
+            of(run.subject),
+            None if reference is None else of(reference),
+            exact,
+            rows,
+            terms,
+            run.typical_error if kind == "gradient" else 0.0,
         )
+        if self.subject.is_torch and comparison.verdict.fails:
+            comparison = dataclasses.replace(comparison, verdict=Verdict.TORCH_DIFFERS)
+        self.comparisons.append(comparison)
 
 
 def _gradient(name: str) -> Callable[[Observation], np.ndarray | None]:
@@ -234,6 +263,13 @@ def _family(name: str) -> str:
 def _behind_softmax(name: str) -> bool:
     """Whether the gradient reaches the tensor through scores, where products of two inputs cancel."""
     return name != "value" and not any(part in name for part in ("linear1", "linear2", "out_proj", "v_proj", "bias_v"))
+
+
+def _kind(errors: Iterable[tuple[str, float]]) -> Kind:
+    """Of what differs, given as kind of tensor and rms error: an output counts before the gradients."""
+    found = list(errors)
+    gradient = all(kind == "gradient" for kind, _ in found)
+    return Kind.of(gradient, all(np.isfinite(e) for kind, e in found if gradient or kind == "output"))
 
 
 def _severity(one: Comparison) -> float:

@@ -1,4 +1,4 @@
-"""The verdicts, their effect on the exit code, and the two exceptions that carry one."""
+"""The verdicts, their effect on the exit code, the kinds of difference, and the two exceptions that carry a verdict."""
 
 import enum
 
@@ -26,8 +26,30 @@ class Verdict(enum.Enum):
         return self in (Verdict.DIFFERS, Verdict.BOTH_DIFFER, Verdict.CRASHED)
 
 
+class Kind(enum.Enum):
+    """What a difference is like; a known one that becomes another kind has changed."""
+
+    NAN = "nan"
+    VALUE = "value"
+    NAN_GRADIENT = "nan gradient"
+    GRADIENT = "gradient"
+    RAISES = "raises"
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, gradient: bool, finite: bool) -> "Kind":
+        """The kind of a difference in a tensor's values."""
+        if gradient:
+            return cls.GRADIENT if finite else cls.NAN_GRADIENT
+        return cls.VALUE if finite else cls.NAN
+
+
 class Difference(AssertionError):
     """The subject does not do what the clause says."""
+
+    def __init__(self, message: str, kind: Kind = Kind.OTHER) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Unsupported(Exception):

@@ -57,7 +57,14 @@ def sdpa(*arguments: Any, **keywords: Any) -> Tensor:
 
 
 TORCH = Namespace(
-    nn, sdpa, {"gelu_tanh": functools.partial(F.gelu, approximate="tanh"), "silu": F.silu, "gelu_callable": F.gelu}
+    nn,
+    sdpa,
+    {
+        "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+        "silu": F.silu,
+        "gelu_callable": F.gelu,
+        "gelu_tanh_module": nn.GELU(approximate="tanh"),
+    },
 )
 
 

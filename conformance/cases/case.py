@@ -79,6 +79,7 @@ class Case:
     broadcast: bool = False
     # What the numbers are like
     magnitude: float = 1.0
+    offset: float = 0.0
     layout: str = "contiguous"
     weights: str = "random"
 

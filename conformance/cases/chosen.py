@@ -8,7 +8,7 @@ from .masks import EDGE_KINDS
 
 def chosen() -> list[Case]:
     """All of them."""
-    return [*accelerator(), *edges(), *large_numbers(), *many()]
+    return [*accelerator(), *edges(), *large_numbers(), *many(), *inference()]
 
 
 def accelerator() -> list[Case]:
@@ -75,4 +75,22 @@ def many() -> list[Case]:
         Case("encoder", layers=5, **eight),
         Case("decoder", layers=5, norm_first=True, **eight),
         Case("transformer", layers=5, tgt_mask="causal"),
+    ]  # fmt: skip
+
+
+def inference() -> list[Case]:
+    """Eval mode with an even number of heads: without a gradient recorded, torch has kernels of its own for these."""
+    built: dict[str, Any] = {"mode": "eval", "heads": 4, "head_dim": 3}
+    masks: tuple[dict[str, Any], ...] = (
+             {"src_mask": "float"}, {"src_mask": "float3d"}, {"src_mask": "bool"}, {"src_mask": "causal"},
+             {"src_key_padding_mask": "float"}, {"src_key_padding_mask": "holes"},
+             {"src_mask": "float", "src_key_padding_mask": "float"})  # fmt: skip
+    return [
+        *(Case("encoder_layer", activation="gelu", **built, **mask) for mask in masks),
+        *(Case("encoder", norm_first=True, layers=1, **built, **mask) for mask in masks[:1] + masks[4:6]),
+        *(Case(layer, activation="gelu_tanh_module", norm_first=norm_first, **built)
+          for layer in ("encoder_layer", "decoder_layer", "encoder") for norm_first in (False, True)),
+        Case("multihead_attention", attends="self", attn_mask="float", **built),
+        Case("multihead_attention", attends="self", key_padding_mask="float", need_weights=False, **built),
+        Case("transformer", src_key_padding_mask="right", tgt_mask="causal", **built),
     ]  # fmt: skip

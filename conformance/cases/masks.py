@@ -21,10 +21,11 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
     Args:
         kind: "bool" and "float" are (queries, keys); "bool3d" and "float3d" (groups, queries, keys);
             "causal" and "float_causal" hide later keys; "dead" and "float_dead" hide every key of the query
-            before last; "nothing" hides no key; "window" leaves each query the key at its place and the one before;
-            "shuffled" and "float_shuffled" leave each query at least one key, whichever; a float mask is finite but
-            for one key in three queries, which is −∞; "float_large" has large finite numbers instead, and one of
-            them for all keys of the query before last, which sees them all alike.
+            before last; "nothing" hides no key; "blocks" and "float_blocks" hide the last two fifths of the keys from
+            even queries and the first two fifths from odd ones, by −∞ where floating; "window" leaves each query the
+            key at its place and the one before; "shuffled" and "float_shuffled" leave each query at least one key,
+            whichever; a float mask is finite but for one key in three queries, which is −∞; "float_large" has large
+            finite numbers instead, and one of them for all keys of the query before last, which sees them all alike.
         queries: number of queries.
         keys: number of keys.
         groups: batch · heads.
@@ -37,6 +38,10 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
     elif name == "window":
         before = _places(queries, keys)[:, None] - np.arange(keys)
         hidden = np.broadcast_to((before < 0) | (before > 1), shape).copy()
+    elif name in ("blocks", "float_blocks"):
+        fifths = np.arange(keys) * 5 // keys
+        odd = np.arange(queries)[:, None] % 2 == 1
+        hidden = np.broadcast_to(np.where(odd, fifths < 2, fifths > 2), shape).copy()
     elif name == "nothing":
         hidden = np.zeros(shape, dtype=bool)
     elif name in EDGE_KINDS:
@@ -47,7 +52,7 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
         hidden[..., [0, -1]] = False
     if name in ("dead", "float_dead"):
         hidden[..., -2 if queries > 1 else 0, :] = True
-    if name in ("bool", "causal", "dead", "nothing", "window", "shuffled"):
+    if name in ("bool", "causal", "dead", "nothing", "window", "shuffled", "blocks"):
         return hidden
     bias = np.zeros(shape) if name == "float_causal" else rng.normal(size=shape)
     if name == "float_large":
@@ -68,7 +73,8 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
     """The key padding mask of a kind, (batch, keys), ragged: each sequence has its own.
 
     Args:
-        kind: "right", "left" or "holes" by place; "float" adds finite numbers and hides the right end by −∞;
+        kind: "right", "left" or "holes" by place, "half" the right half and more; "float" adds finite
+            numbers and hides the right end by −∞;
             "all" pads the whole first sequence, "float_all" by −∞, with finite numbers for the others; "nothing"
             pads no key.
         batch: number of sequences.
@@ -84,6 +90,8 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
             hidden[item, 1 + rng.permutation(max(keys - 2, 0))[:count]] = True
         elif kind in ("right", "float"):
             hidden[item, keys - count :] = True
+        elif kind == "half":
+            hidden[item, (keys - item) // 2 :] = True
     if kind in ("all", "float_all"):
         hidden[0] = True
     if not kind.startswith("float"):

@@ -1,6 +1,5 @@
 """The report as data: a line of results.jsonl for each clause and case, and report.json derived from them."""
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -16,7 +15,7 @@ try:
 except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class Result:
         clause, level, case: which.
         verdict: a value of `Verdict`.
         seconds: time of the check, shared runs counted where they happened.
+        kind: what the difference is like (see `verdicts.Kind`), the subject's or torch's.
         message: why it does not conform, or why it was skipped.
         policy: the policy found.
         tensors: what was compared, one mapping of `Comparison`'s fields each.
@@ -39,6 +39,7 @@ class Result:
     case: str
     verdict: str
     seconds: float
+    kind: str = ""
     message: str = ""
     policy: str = ""
     tensors: list[dict[str, Any]] = field(default_factory=list)
@@ -105,20 +106,23 @@ class Writer:
         self.lines.write(encoded + "\n")
         self.lines.flush()
 
-    def finish(self, complete: bool) -> None:
-        """Derive report.json from what was written; without a result nothing is touched."""
+    def finish(self, complete: bool) -> str:
+        """Derive report.json from what was written; without a result nothing is touched.
+
+        Returns:
+            What became of it, in one line.
+        """
         self.lock.close()
         (self.folder / ".lock").unlink(missing_ok=True)
+        path = self.folder / "report.json"
         if self.lines is not None:
             self.lines.close()
-            with contextlib.suppress(UnreadableReport):
+            try:
                 report = read_results(self.folder / "results.jsonl")
-                write_report(dataclasses.replace(report, complete=complete), self.folder / "report.json")
-
-    def check(self) -> None:
-        """Raise UnreadableReport unless report.json is there."""
-        if not (self.folder / "report.json").exists():
-            raise UnreadableReport(f"{self.folder / 'results.jsonl'} cannot be read back")
+            except UnreadableReport as error:
+                return f"no report: {error}"
+            write_report(dataclasses.replace(report, complete=complete), path)
+        return f"report: {path}" if path.exists() else "no report: there is no result"
 
 
 def read_results(path: Path) -> Report:

@@ -42,7 +42,8 @@ mask that begins as a causal one taken for it · memory_is_causal replaces the m
 floating padding of -inf replaced by -1e30 · boolean mask beside a floating one filled with the least number ·
 boolean mask beside a floating one filled with -1e4 · large negative numbers in a mask taken for -inf ·
 grouped heads interleaved · heads beyond the fourth ignored · layers beyond the third skipped ·
-derivative of ReLU at 0 is 1 · ReLU turns NaN into 0
+derivative of ReLU at 0 is 1 · ReLU turns NaN into 0 · variance in one pass · keys beyond the 512th ignored ·
+NaN and infinity turned into numbers · exponentials of the bare scores
 """
 
 

@@ -11,7 +11,10 @@ from conformance.selfcheck.commands import ROOT, listing, run
 from conformance.selfcheck.commands import pytest as run_pytest
 
 COMMANDS = [
-    line for heading in ("Run it", "Bring your own") for block in listing(heading, "sh") for line in block.splitlines()
+    line
+    for heading in ("Run it", "Bring your own", "What torch gets wrong")
+    for block in listing(heading, "sh")
+    for line in block.splitlines()
 ]
 # Commands that would install packages, or run this very test again.
 LONG = [command for command in COMMANDS if "pip install" in command or "venv" in command]

@@ -65,12 +65,12 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
 
 def test_half_a_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    path.write_text('{"schema": 1, "environment": {}}\n{"test": \n' + encode(RESULT) + "\n")
+    path.write_text('{"schema": 2, "environment": {}}\n{"test": \n' + encode(RESULT) + "\n")
     with pytest.raises(UnreadableReport, match=r"results.jsonl:2: "):
         read_results(path)
 
 
-@pytest.mark.parametrize("content", ['{"schema": 0, "environment": {}}', "[]", "{}", '{"schema": 1}', "", "not json"])
+@pytest.mark.parametrize("content", ['{"schema": 0, "environment": {}}', "[]", "{}", '{"schema": 2}', "", "not json"])
 def test_another_version_is_refused(tmp_path: Path, content: str) -> None:
     for name in ("report.json", "results.jsonl"):
         (tmp_path / name).write_text(content)
@@ -79,6 +79,6 @@ def test_another_version_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_a_result_of_other_fields_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_text(json.dumps({"schema": 1, "environment": {}, "results": [{"colour": "red"}]}))
-    with pytest.raises(UnreadableReport, match="does not fit schema 1"):
+    (tmp_path / "report.json").write_text(json.dumps({"schema": 2, "environment": {}, "results": [{"colour": "red"}]}))
+    with pytest.raises(UnreadableReport, match="does not fit schema 2"):
         read_report(tmp_path / "report.json")

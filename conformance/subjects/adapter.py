@@ -24,6 +24,8 @@ class Adapter:
         unsupported: what it does not do, as fields of a case ("memory_mask") or values ("src_mask=float").
         dead_rows: what the attention of a query that sees no key becomes: "zero", "uniform" or "nan".
         padded_rows: what the output at padded positions is: "computed" like any other, or "zero".
+        gradients: whether it can be trained. Where not, it is only called in eval mode with no gradient recorded, and
+            clauses about gradients, training and dropout are counted as not supported.
     """
 
     component: ClassVar[str] = "encoder_layer"
@@ -32,6 +34,7 @@ class Adapter:
     unsupported: ClassVar[tuple[str, ...]] = ()
     dead_rows: ClassVar[str] = "zero"
     padded_rows: ClassVar[str] = "computed"
+    gradients: ClassVar[bool] = True
 
     def build(self, config: SimpleNamespace) -> nn.Module:
         """One module without dropout.

@@ -11,9 +11,9 @@ from types import ModuleType
 from ..cases.components import COMPONENTS
 from .adapter import Adapter
 from .subject import DEFAULTS, OPTIONS, Subject
-from .torch_interface import handmade_subject, torch_subject
+from .torch_interface import handmade_subject, torch_fast_subject, torch_subject
 
-BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject}
+BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject, "torch-fast": torch_fast_subject}
 
 
 class UnusableSubject(Exception):
@@ -24,14 +24,14 @@ def load(name: str) -> Subject:
     """The subject of a name.
 
     Args:
-        name: "handmade", "torch", or a place: "path/to/file.py:Name" or "package.module:Name", where Name is an
+        name: "handmade", "torch", "torch-fast", or a place: "path/to/file.py:Name" or "package.module:Name", where Name is an
             `Adapter`, or "path/to/file.py" for all the adapters in it.
 
     Raises:
         UnusableSubject: an unknown name, a file that does not import, an object that is no adapter.
     """
     if name in BUILT_IN:
-        return Subject(name, BUILT_IN[name](), strict=name == "handmade", is_torch=name == "torch")
+        return Subject(name, BUILT_IN[name](), strict=name == "handmade", is_torch=name != "handmade")
     place, _, attribute = name.partition(":")
     if not place.endswith(".py") and not attribute:
         raise UnusableSubject(
@@ -128,6 +128,7 @@ def _complaint(adapter: Adapter) -> str:
         ("unsupported", unsupported, set(DEFAULTS) - {"component"}),
         ("dead_rows", [adapter.dead_rows], {"zero", "uniform", "nan"}),
         ("padded_rows", [adapter.padded_rows], {"computed", "zero"}),
+        ("gradients", [adapter.gradients], {True, False}),
     ):
         for name in names:
             if name not in known:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..cases.case import CONSTRUCTOR, Case
-from ..clauses import Clause
+from ..clauses import Clause, load_all
 from ..runs import Runs
 from .adapter import Adapter
 from .torch_interface import TorchInterface
@@ -51,15 +51,21 @@ class Subject:
                 asked[adapted] = None
         return list(asked)
 
+    def checks(self, device: str = "cpu") -> list[tuple[str, Case]]:
+        """All that it can be asked: the clauses' ids, each with each of its cases."""
+        return [(clause.id, case) for clause in load_all().values() for case in self.cases(clause, device)]
+
     def adapt(self, case: Case) -> Case | None:
         """The case with the values that the adapter fixes, or None where there is no such component.
 
         A case that wants another value than the adapter's becomes the one with the adapter's, except where the
-        adapter names several, of which others are left out.
+        adapter names several, of which others are left out. What cannot be trained is called in eval mode.
         """
         adapter = self.adapters.get(case.component)
         if adapter is None:
             return None
+        if not adapter.gradients:
+            case = case.but(mode="eval")
         if isinstance(adapter, TorchInterface):
             return case
         wanted = {field: adapter.reference.get(name, DEFAULTS[field]) for field, name in OPTIONS.items()}
@@ -74,6 +80,8 @@ class Subject:
     def refusal(self, case: Case) -> str | None:
         """Why the subject says that it cannot do a case, or None."""
         adapter = self.adapters[case.component]
+        if not adapter.gradients and case.mode == "train":
+            return "train mode"
         if isinstance(adapter, TorchInterface):
             return None
         if case.batch is None:

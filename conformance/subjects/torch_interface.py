@@ -24,6 +24,7 @@ HANDMADE = Namespace(
         "gelu_tanh": functools.partial(activations.gelu, approximate="tanh"),
         "silu": F.silu,
         "gelu_callable": activations.gelu,
+        "gelu_tanh_module": nn.GELU(approximate="tanh"),
     },
 )
 
@@ -31,10 +32,10 @@ HANDMADE = Namespace(
 class TorchInterface(Adapter):
     """A component called exactly as torch's; every option of the constructor and the call is passed on."""
 
-    def __init__(self, component: str, namespace: Namespace, dead_rows: str = "zero") -> None:
+    def __init__(self, component: str, namespace: Namespace, gradients: bool = True) -> None:
         self.component = component  # type: ignore[misc]
         self.namespace = namespace
-        self.dead_rows = dead_rows  # type: ignore[misc]
+        self.gradients = gradients  # type: ignore[misc]
 
     def build(self, config: SimpleNamespace) -> nn.Module:
         """The class's own constructor, with all options."""
@@ -49,9 +50,9 @@ class TorchInterface(Adapter):
         return module(**call.arguments)
 
 
-def torch_interface(namespace: Namespace, dead_rows: str = "zero") -> Mapping[str, Adapter]:
+def torch_interface(namespace: Namespace, gradients: bool = True) -> Mapping[str, Adapter]:
     """An adapter for every component."""
-    return types.MappingProxyType({name: TorchInterface(name, namespace, dead_rows) for name in COMPONENTS})
+    return types.MappingProxyType({name: TorchInterface(name, namespace, gradients) for name in COMPONENTS})
 
 
 def handmade_subject() -> Mapping[str, Adapter]:
@@ -60,5 +61,10 @@ def handmade_subject() -> Mapping[str, Adapter]:
 
 
 def torch_subject() -> Mapping[str, Adapter]:
-    """torch.nn itself, on the path that the case's gradients take."""
+    """torch.nn itself, on the path that it takes where gradients are recorded."""
     return torch_interface(TORCH)
+
+
+def torch_fast_subject() -> Mapping[str, Adapter]:
+    """torch.nn in eval mode with no gradient recorded, where it has kernels of their own for whole layers."""
+    return torch_interface(TORCH, gradients=False)

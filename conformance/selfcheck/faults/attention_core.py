@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .changes import Came, Right, given, instead
-from .fault import Fault
+from .changes import Came, Right, given, instead, returning
+from .fault import Change, Fault
 from .seams import ADDITIVE_MASK, APPLY_MASK, ATTENDING, ATTENTION, CAUSAL_KEEP, CAUSAL_MASK, MODULES, SDPA, SOFTMAX
 
 
@@ -31,6 +31,18 @@ def _only_infinite(came: Came) -> Tensor | None:
 def _unguarded(scores: Tensor) -> Tensor:
     exponentials = torch.exp(scores - scores.detach().amax(-1, keepdim=True))
     return torch.nan_to_num(exponentials / exponentials.sum(-1, keepdim=True))
+
+
+def _only_first(keys: int) -> Change:
+    """Keys and values beyond the first so many are left out."""
+
+    def wrong(right: Right, came: Came) -> Any:
+        mask = came.attn_mask if came.attn_mask is None or came.attn_mask.size(-1) == 1 else came.attn_mask[..., :keys]
+        given = {**vars(came), "key": came.key[..., :keys, :], "value": came.value[..., :keys, :], "attn_mask": mask}
+        context, weights = right(**given)
+        return context, torch.nn.functional.pad(weights, (0, came.key.size(-2) - weights.size(-1)))
+
+    return instead(wrong)
 
 
 def _filled(fill: float) -> dict:
@@ -86,7 +98,7 @@ FAULTS = (
     Fault(
         "boolean mask filled with -1e4",
         "Hidden scores become −1e4: no less than large scores, and no dead row.",
-        ("MASK-21", "DEAD-03"),
+        ("MASK-21", "DEAD-03", "NUM-02"),
         _filled(-1e4),
         ATTENDING,
     ),
@@ -135,8 +147,29 @@ FAULTS = (
     Fault(
         "scores in float16",
         "The scores are rounded to 11 bits before the softmax.",
-        ("DTYPE-06", "DTYPE-02", "VALUE-01"),
+        ("DTYPE-06", "DTYPE-02", "VALUE-01", "NUM-02"),
         {APPLY_MASK: given(scores=lambda came: came.scores.half().to(came.scores.dtype))},
+        ATTENDING,
+    ),
+    Fault(
+        "keys beyond the 512th ignored",
+        "Only the first block of keys is read.",
+        ("NUM-03", "NUM-04", "NUM-05"),
+        {ATTENTION: _only_first(512)},
+        ATTENDING,
+    ),
+    Fault(
+        "NaN and infinity turned into numbers",
+        "What is not finite is swallowed by the attention.",
+        ("NUM-07",),
+        {ATTENTION: returning(lambda made, came: (torch.nan_to_num(made[0]), made[1]))},
+        ATTENDING,
+    ),
+    Fault(
+        "exponentials of the bare scores",
+        "The softmax subtracts no maximum, so that large scores overflow.",
+        ("NUM-01", "NUM-02"),
+        {SOFTMAX: instead(lambda right, came: came.scores.exp() / came.scores.exp().sum(-1, keepdim=True))},
         ATTENDING,
     ),
     Fault(

@@ -106,22 +106,31 @@ FAULTS = (
     Fault(
         "eps 1e-6 instead of 1e-5 in one norm only",
         "The second norm of each layer has an eps of its own.",
-        ("NORM-04", "NORM-02", "NORM-03"),
+        ("NORM-04", "NORM-02", "NORM-03", "NUM-06"),
         on_both_layers("__init__", built(_other_eps)),
         LAYERED,
     ),
     Fault(
         "unbiased variance",
         "The variance is divided by d − 1.",
-        ("NORM-01", "NORM-07"),
+        ("NORM-01", "NORM-07", "NUM-06"),
         _divided_by(lambda x, dims, eps: (x.var(dims, keepdim=True, unbiased=True) + eps).sqrt()),
         NORMED,
     ),
     Fault(
         "eps added to the standard deviation",
         "eps stands outside the root.",
-        ("NORM-04", "NORM-01", "NORM-07"),
+        ("NORM-04", "NORM-01", "NORM-07", "NUM-06"),
         _divided_by(lambda x, dims, eps: x.var(dims, keepdim=True, unbiased=False).sqrt() + eps),
+        NORMED,
+    ),
+    Fault(
+        "variance in one pass",
+        "The variance is E[x²] − E[x]², which cancels where the mean is large beside the spread.",
+        ("NUM-06",),
+        _divided_by(
+            lambda x, dims, eps: ((x * x).mean(dims, keepdim=True) - x.mean(dims, keepdim=True) ** 2 + eps).sqrt()
+        ),
         NORMED,
     ),
     Fault(

@@ -1,0 +1,127 @@
+"""NUM: large and small numbers, long sequences, and numbers that are none."""
+
+from typing import Any
+
+import numpy as np
+
+from .cases.case import Case
+from .cases.components import COMPONENTS
+from .cases.select import each
+from .clauses import MEASURED, MUST, clause
+from .inputs import Inputs, visible
+from .norm_definitions import compare_norm
+from .trial import Trial
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+LONG: dict[str, Any] = {"batch": 1, "heads": 2, "target": 600, "source": 600}
+
+# Enough rows for the rounding of their means not to be a matter of luck.
+MANY: dict[str, Any] = {
+    "magnitude": 1e-3,
+    "offset": 1.0,
+    "batch": 3,
+    "heads": 4,
+    "head_dim": 8,
+    "target": 16,
+    "source": 16,
+}
+
+
+@clause("NUM-01", MUST, MEASURED, [
+    case for dtype in DTYPES for magnitude in (0.1, 1.0, 10.0, 100.0)
+    for case in each("attention", "multihead_attention", "layer_norm", "encoder_layer", dtype=dtype, magnitude=magnitude,
+                     activation="gelu")
+])  # fmt: skip
+def test_scales(trial: Trial) -> None:
+    """Inputs of size 0.1, 1, 10 and 100 cost no more digits than they cost torch, in any dtype."""
+    trial.compare_output()
+
+
+@clause("NUM-02", MUST, MEASURED, [
+    Case("attention", dtype=dtype, magnitude=magnitude, attn_mask=mask)
+    for dtype in DTYPES for magnitude in (100.0, 1000.0) for mask in ("none", "bool", "float")
+])  # fmt: skip
+def test_large_scores(trial: Trial) -> None:
+    """Scores of ten thousand, and of a million, beyond the range of float16, give finite and exact weights."""
+    trial.compare_output()
+
+
+@clause("NUM-03", MUST, MEASURED, [
+    *(Case("attention", dtype="float32", batch=1, heads=2, target=length, source=length, is_causal=length % 2 == 1)
+      for length in (1, 2, 127, 512, 513, 1024)),
+    Case("attention", batch=1, heads=2, target=1, source=1024), Case("attention", batch=1, heads=2, target=127, source=513),
+    *(Case("multihead_attention", attends="self", dtype="float32", heads=2, batch=1, target=length, source=length,
+           key_padding_mask="half", need_weights=False) for length in (127, 512, 513)),
+])  # fmt: skip
+def test_lengths(trial: Trial) -> None:
+    """Values and gradients hold at lengths around which implementations split their work: 1, 2, 127, 512, 513, 1024."""
+    trial.compare_output()
+    trial.compare_gradients(lambda _: True)
+
+
+@clause("NUM-04", MUST, MEASURED, [
+    *(Case("attention", attn_mask="window", dtype=dtype, **LONG) for dtype in ("float64", "float32", "bfloat16")),
+    Case("multihead_attention", attends="self", attn_mask="window", dtype="float32", **LONG),
+    Case("encoder_layer", src_mask="window", dtype="float32", norm_first=True, **LONG),
+])  # fmt: skip
+def test_sliding_window(trial: Trial) -> None:
+    """A sliding window over more than 512 keys, most of which no query of a block sees, gives exact values and gradients."""
+    trial.compare_output()
+    trial.compare_gradients(lambda _: True)
+
+
+@clause("NUM-05", MUST, MEASURED, [
+    *(Case("attention", attn_mask=kind, dtype=dtype, **LONG)
+      for kind in ("blocks", "float_blocks") for dtype in ("float64", "float32", "float16")),
+    Case("attention", attn_mask="float_large", dtype="float32", **LONG),
+    Case("attention", attn_mask="float_large", dtype="bfloat16", **LONG),
+    Case("multihead_attention", attn_mask="blocks", key_padding_mask="half", dtype="float32", **LONG),
+    Case("multihead_attention", attn_mask="float_blocks", key_padding_mask="float", need_weights=False, **LONG),
+])  # fmt: skip
+def test_hidden_blocks(trial: Trial) -> None:
+    """Whole blocks of keys hidden by a boolean mask, by −∞ or by very negative numbers contribute exactly nothing."""
+    trial.compare_output()
+    trial.compare_gradients(lambda name: not name.endswith("mask"))
+
+
+@clause("NUM-06", MUST, MEASURED, [
+    case for dtype in ("float64", "float32") for eps in (1e-5, 1e-6)
+    for case in (*each("layer_norm", dtype=dtype, layer_norm_eps=eps, **MANY),
+                 *each("encoder_layer", "decoder_layer", "encoder", norm_first=True, dtype=dtype,
+                       layer_norm_eps=eps, **MANY))
+])  # fmt: skip
+def test_norm_of_a_large_mean(trial: Trial) -> None:
+    """A mean a thousand times the spread, 1e-3, costs a norm no more digits than torch's, whose eps and definition it has."""
+    compare_norm(trial)
+
+
+@clause("NUM-07", MUST, MEASURED, [
+    *each("attention"), *each("attention", attn_mask="bool"), Case("attention", is_causal=True, dtype="float32"),
+    *each("multihead_attention", "encoder_layer", "decoder_layer", attn_mask="bool", src_mask="bool", memory_mask="bool"),
+    *each("multihead_attention", "encoder_layer", "decoder_layer", attends="memory"),
+])  # fmt: skip
+def test_not_finite(trial: Trial) -> None:
+    """NaN and infinity at a position that a query sees make its output NaN or infinite, and are never swallowed."""
+    attention = COMPONENTS[trial.case.component].attentions[-1]
+    name = "value" if "value" in trial.inputs.tensors else attention.key
+    reached = sees_last_key(trial.inputs)
+    for content in (np.nan, np.inf, -np.inf):
+        poisoned = trial.inputs.tensors[name].copy()
+        poisoned[..., -1, :] = content
+        seen = trial.observe(trial.inputs.with_tensor(name, poisoned)).output
+        swallowed = np.isfinite(seen[reached])
+        trial.require(
+            not swallowed.any(), f"{content} at the last position of {name}: {swallowed.sum()} finite elements see it"
+        )
+
+
+def sees_last_key(inputs: Inputs) -> np.ndarray:
+    """(…, queries): which rows of the output see the last key of the last attention, in any head."""
+    attention = COMPONENTS[inputs.case.component].attentions[-1]
+    if inputs.case.component == "attention":
+        mask = inputs.masks.get("attn_mask", np.ones((1, 1), dtype=bool))
+        shape = (*inputs.tensors["query"].shape[:-1], inputs.tensors["key"].shape[-2])
+        # Under a causal mask the last key is seen by the query at its place, and by later ones.
+        causal = np.arange(shape[-2]) >= shape[-1] - 1 if inputs.case.is_causal else True
+        return np.asarray(np.broadcast_to(mask, shape)[..., -1] & causal)
+    return np.asarray(visible(inputs, attention)[..., -1].any(1))

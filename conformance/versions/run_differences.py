@@ -1,0 +1,88 @@
+"""How a run's differences of torch compare with the known ones: what fails, what is written, what is said."""
+
+import argparse
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from ..report.model import Result
+from ..subjects.subject import Subject
+from ..verdicts import Verdict
+from .correction import corrected, text
+from .known_differences import Check, Known, UnreadableDifferences, complaints, load
+
+SHOWN = 20
+
+
+class Differences:
+    """The known differences, and where a run disagrees with them.
+
+    Attributes:
+        complaints: a line for each disagreement; only with torch as the subject, on a CPU.
+
+    Raises:
+        UnreadableDifferences: the file is malformed, or is to be written for another subject than torch.
+    """
+
+    def __init__(self, subject: Subject, options: argparse.Namespace) -> None:
+        self.subject = subject
+        self.path = Path(options.known_differences)
+        self.entries = load(self.path)
+        self.checked = subject.is_torch and options.device == "cpu"
+        self.write = options.write_known_differences
+        self.complaints: list[str] = []
+        self.outcome = ""
+        if self.write and not self.checked:
+            raise UnreadableDifferences("--write-known-differences: expected --subject torch or torch-fast, on a CPU")
+
+    @functools.cached_property
+    def checks(self) -> dict[tuple[str, str], Check]:
+        """All that the subject can be asked, by clause and case id."""
+        return {(clause, case.id): (clause, case) for clause, case in self.subject.checks()}
+
+    @functools.cached_property
+    def applying(self) -> list[Known]:
+        """Those of the installed torch: of the path that is the subject, or of the reference's."""
+        path = self.subject.name if self.subject.is_torch else "torch"
+        return [one for one in self.entries if one.applies(path, torch.__version__)]
+
+    def settle(self, results: Sequence[Result]) -> None:
+        """Compare, or write the file anew."""
+        if not self.checked or not results:
+            return
+        if not self.write:
+            self.complaints = list(complaints(self.applying, self.checks.values(), results))
+        elif len(results) < len(self.checks):
+            self.complaints = [f"{self.path} is not written: {len(results)} of {len(self.checks)} checks were made"]
+        else:
+            checks = list(self.checks.values())
+            made = corrected(self.entries, self.subject.name, torch.__version__, checks, results)
+            self.path.write_text(text(made), encoding="utf-8")
+            new = sum(one not in self.entries for one in made)
+            gone = sum(one not in made for one in self.entries)
+            self.outcome = (
+                f"{self.path}: {len(made)} known differences, {new} of them new or changed, {gone} left out or changed"
+            )
+
+    def summary(self, results: Sequence[Result]) -> Iterator[str]:
+        """What torch gets wrong, by reason, and where that is not what is known."""
+        groups: dict[tuple[str, str, str], list[Result]] = {}
+        for result in results:
+            if result.verdict == Verdict.TORCH_DIFFERS.value:
+                check = self.checks.get((result.clause, result.case))
+                one = next((one for one in self.applying if check and one.covers(check)), None)
+                reason = f"{one.reason} ({one.issue})" if one else "not known"
+                groups.setdefault((reason, result.kind, "" if one else result.clause), []).append(result)
+        if groups:
+            yield ""
+            yield "torch differs (checks, kind, clauses):"
+        for (reason, kind, _), found in groups.items():
+            clauses = ", ".join(sorted({result.clause for result in found}))
+            yield f"  {len(found):>4} {kind:<13} {clauses}: {reason}"
+        yield from self.complaints[:SHOWN]
+        if len(self.complaints) > SHOWN:
+            yield f"and {len(self.complaints) - SHOWN} more disagreements with the known differences"
+        if self.outcome:
+            yield self.outcome
