@@ -156,11 +156,16 @@ def _flags(case: Case) -> dict[str, Any]:
 
 
 def visible(inputs: Inputs, attention: Attention) -> np.ndarray:
-    """Which keys each query sees: broadcasts to (batch, heads, queries, keys)."""
+    """Which keys each query sees: (batch, heads, queries, keys), or as many dimensions as the attention function has."""
     case, batch = inputs.case, len(next(iter(inputs.tensors.values())))
     queries, keys = length(case, attention.query), length(case, attention.key)
-    seen = np.ones((batch, case.heads, queries, keys), dtype=bool)
     mask = inputs.masks.get(attention.mask_argument)
+    if case.component == "attention":
+        seen = np.ones((*inputs.tensors["query"].shape[:-1], keys), dtype=bool)
+        if mask is not None:
+            seen &= mask if mask.dtype == bool else mask != -np.inf
+        return seen & np.tri(queries, keys, dtype=bool) if case.is_causal else seen
+    seen = np.ones((batch, case.heads, queries, keys), dtype=bool)
     if mask is not None:
         hidden = mask if mask.dtype == bool else mask == -np.inf
         seen &= ~(hidden.reshape(batch, case.heads, queries, keys) if mask.ndim == 3 else hidden)
@@ -173,7 +178,7 @@ def visible(inputs: Inputs, attention: Attention) -> np.ndarray:
 def _rows(case: Case, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """Which rows of the output are real, and which are live."""
     if case.component == "attention":
-        live = _live_rows_of_attention(case, inputs)
+        live = np.asarray(visible(inputs, COMPONENTS["attention"].attentions[0]).any(-1))
         return np.ones_like(live), live
     component = COMPONENTS[case.component]
     real = np.ones((batch_size(case), length(case, component.rows)), dtype=bool)
@@ -189,19 +194,6 @@ def _rows(case: Case, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
             seen = np.asarray(visible(inputs, attention).any(-1))
             live &= seen.all(1)
     return real, live
-
-
-def _live_rows_of_attention(case: Case, inputs: Inputs) -> np.ndarray:
-    """(…, queries) of scaled_dot_product_attention."""
-    leading = inputs.tensors["query"].shape[:-1]
-    keys = inputs.tensors["key"].shape[-2] if "key" in inputs.tensors else leading[-1]
-    seen = np.ones((*leading, keys), dtype=bool)
-    mask = inputs.masks.get("attn_mask")
-    if mask is not None:
-        seen &= np.broadcast_to(mask if mask.dtype == bool else mask != -np.inf, seen.shape)
-    if case.is_causal:
-        seen &= np.tri(leading[-1], keys, dtype=bool)
-    return np.asarray(seen.any(-1))
 
 
 def _cotangents(case: Case, rows: np.ndarray) -> tuple[np.ndarray | None, ...]:

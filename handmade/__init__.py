@@ -1,6 +1,6 @@
 """A Transformer by hand: torch.nn's modules, written out on tensor operations."""
 
-from .attention import scaled_dot_product_attention
+from .attention_function import scaled_dot_product_attention
 from .decoder import TransformerDecoder, TransformerDecoderLayer
 from .encoder import TransformerEncoder, TransformerEncoderLayer
 from .linear import Linear

@@ -50,7 +50,7 @@ def is_causal_mask(mask: Tensor | None, is_causal: bool | None, size: int) -> bo
     """
     if is_causal is not None or mask is None:
         return bool(is_causal)
-    if mask.device.type == "meta" or _compiling() or tuple(mask.shape) != (size, size):
+    if mask.device.type == "meta" or compiling() or tuple(mask.shape) != (size, size):
         return False
     if mask.dtype != torch.bool and not mask.is_floating_point():
         return False  # the layers refuse it
@@ -123,6 +123,7 @@ def visible_columns(mask: Tensor | None, columns: int) -> Tensor | None:
     return torch.cat([mask, mask.new_zeros(*mask.shape[:-1], columns)], dim=-1)
 
 
-def _compiling() -> bool:
+def compiling() -> bool:
+    """Whether torch.compile is tracing."""
     compiler = getattr(torch, "compiler", None)
     return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()

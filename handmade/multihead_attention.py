@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, init
 
-from . import attention, checks, masks
+from . import attention_core, checks, masks
 from .linear import Linear, linear
 from .precision import accumulation_dtype
 
@@ -159,10 +159,11 @@ class MultiheadAttention(Module):
         batch = query.size(1)
         mask = masks.merge(attn_mask, key_padding_mask, batch, self.num_heads, accumulation_dtype(query.dtype))
         q, k, v = (self.split_heads(x) for x in (q, k, v))
-        context, weights = attention.attention(q, k, v, mask, self.dropout if self.training else 0.0)
+        dropout_p = self.dropout if self.training else 0.0
+        context, weights = attention_core.attend(q, k, v, mask, dropout_p, need_weights=need_weights)
         output = self.out_proj(self.join_heads(context))
 
-        returned = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
+        returned = weights.mean(1) if weights is not None and average_attn_weights else weights
         if not batched:
             return output.squeeze(1), None if returned is None else returned.squeeze(0)
         return output.transpose(0, 1) if self.batch_first else output, returned

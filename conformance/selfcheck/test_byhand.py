@@ -26,6 +26,7 @@ SOURCES = sorted((ROOT / "handmade").rglob("*.py"))
 IMPORTS = {
     "torch": {"Tensor"},
     "torch.nn": {"Module", "ModuleList", "Parameter", "init"},
+    "torch.autograd": {"Function"},
     "jaxtyping": None,
 }
 # What computes a whole step of a Transformer, as a function of torch or a method of a tensor.

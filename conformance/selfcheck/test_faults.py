@@ -43,7 +43,9 @@ floating padding of -inf replaced by -1e30 · boolean mask beside a floating one
 boolean mask beside a floating one filled with -1e4 · large negative numbers in a mask taken for -inf ·
 grouped heads interleaved · heads beyond the fourth ignored · layers beyond the third skipped ·
 derivative of ReLU at 0 is 1 · ReLU turns NaN into 0 · variance in one pass · keys beyond the 512th ignored ·
-NaN and infinity turned into numbers · exponentials of the bare scores
+NaN and infinity turned into numbers · NaN scores taken for hidden · exponentials of the bare scores ·
+last key of a block left out · mask of a block left out · sums forgotten in backward · delta from another row ·
+every score called small
 """
 
 

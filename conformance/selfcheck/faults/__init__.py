@@ -5,6 +5,7 @@ import pkgutil
 
 from . import (
     attention_core,
+    blocks,
     dropout,
     feed_forward,
     gradients,
@@ -22,6 +23,7 @@ from .fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     *attention_core.FAULTS,
+    *blocks.FAULTS,
     *masks.FAULTS,
     *mask_values.FAULTS,
     *heads.FAULTS,

@@ -166,6 +166,13 @@ FAULTS = (
         ATTENDING,
     ),
     Fault(
+        "NaN scores taken for hidden",
+        "What is no number is masked away.",
+        ("NUM-07",),
+        {APPLY_MASK: returning(lambda made, came: made.masked_fill(made.isnan(), -torch.inf))},
+        ATTENDING,
+    ),
+    Fault(
         "exponentials of the bare scores",
         "The softmax subtracts no maximum, so that large scores overflow.",
         ("NUM-01", "NUM-02"),

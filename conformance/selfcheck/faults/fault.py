@@ -13,6 +13,9 @@ import torch
 from conformance.cases.components import COMPONENTS
 
 Change = Callable[[Any], Any]
+# The fast core of the handmade model, and what says whether it is taken.
+BLOCKS = "handmade.blockwise_attention"
+BLOCKS_APPLY = "handmade.blockwise_function.applicable"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class Fault:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.random.fork_rng(devices=[]))
             torch.manual_seed(0)
+            if not any(seam.startswith(BLOCKS) for seam in self.changes):
+                # The faults of the definition show where it is what computes.
+                stack.enter_context(mock.patch(BLOCKS_APPLY, return_value=False))
             for seam, change in self.changes.items():
                 owner, _, name = seam.rpartition(".")
                 if owner.partition(".")[0] != "handmade":

@@ -4,7 +4,7 @@ from .fault import Change
 
 SOFTMAX = "handmade.softmax.softmax"
 ATTENTION = "handmade.attention.attention"
-REPEAT_HEADS = "handmade.attention.repeat_heads"
+REPEAT_HEADS = "handmade.attention_function.repeat_heads"
 SDPA = "handmade.scaled_dot_product_attention"
 APPLY_MASK = "handmade.masks.apply"
 MERGE_MASKS = "handmade.masks.merge"
