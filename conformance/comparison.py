@@ -1,7 +1,7 @@
 """Subject, reference and oracle side by side for one tensor: errors, ratio, worst element, verdict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,14 @@ class Comparison:
         kind: "output" or "gradient".
         error: rms(subject − oracle).
         torch_error: rms(torch − oracle), NaN where torch gave nothing.
-        ratio: error as a multiple of torch's (see `tolerance.ratio`), or None.
+        ratio: error as a multiple of torch's, or of what half a rounding of the inputs makes where that is more (see
+            `tolerance`); or None.
         worst: index of the subject's worst element.
         value, torch_value, oracle_value: there.
         relative: max|subject − torch|, relative to max|torch| and to the terms of a gradient; None without torch.
         verdict: who is right.
         reason: set where the values were not compared (a shape, a missing tensor).
+        hint: what an error of this size is like.
     """
 
     tensor: str
@@ -40,6 +42,7 @@ class Comparison:
     relative: float | None
     verdict: Verdict
     reason: str = ""
+    hint: str = ""
 
     def describe(self) -> str:
         """One or two lines for a failure message."""
@@ -47,13 +50,19 @@ class Comparison:
             return f"{self.tensor}: {self.reason}"
         # Against a torch that is right to the last digit, a multiple of its error says little.
         telling = self.ratio is not None and self.ratio < 1000
-        ratio = f", {self.ratio:.3g} times torch's" if telling else ""
-        if not telling and self.relative is not None:
-            ratio = f", {self.relative:.2g} of the largest value from torch"
-        return (
+        place = (
             f"{self.tensor}{list(self.worst)}: subject {self.value:.9g}, torch {self.torch_value:.9g}, "
-            f"oracle {self.oracle_value:.9g}; rms error {self.error:.3g}{ratio} ({self.verdict.value})"
+            f"oracle {self.oracle_value:.9g}; "
         )
+        if math.isinf(self.error):
+            return f"{place}not finite where it should be, or the reverse ({self.verdict.value})"
+        apart = ""
+        if telling:
+            apart = f", {self.ratio:.3g} times torch's"
+        elif self.relative is not None:
+            apart = f", {self.relative:.2g} of the largest value apart from torch"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{place}rms error {self.error:.3g}{apart} ({self.verdict.value}{hint})"
 
 
 def compare(
@@ -66,6 +75,7 @@ def compare(
     rows: np.ndarray | None = None,
     terms: float = 0.0,
     typical: float = 0.0,
+    neighbours: Sequence[np.ndarray] = (),
 ) -> Comparison:
     """Compare one tensor.
 
@@ -80,6 +90,7 @@ def compare(
         terms: the size of the terms that a gradient is a difference of.
         typical: torch's relative error in the other tensors of the run; its error in one small tensor may be
             small by chance.
+        neighbours: the exact values for inputs half a rounding away.
     """
     for name, found in (("the subject", subject), ("torch", reference)):
         if found is None or found.shape != oracle.shape:
@@ -100,14 +111,17 @@ def compare(
     torch_error, torch_worst = math.nan, math.nan
     if b is not None:
         torch_error, torch_worst, _ = _errors(b, o)
-    believed = Measure(0.0, 0.0) if b is None else Measure(torch_error, torch_worst)
+    yardsticks = [_errors(_select(value, rows), o)[:2] for value in neighbours]
+    torch_fits = b is not None and torch_error <= tolerance.trusted(kind, dtype, scale, terms)
+    if torch_fits:
+        yardsticks.append((torch_error, torch_worst))
+    believed = Measure(max((y[0] for y in yardsticks), default=0.0), max((y[1] for y in yardsticks), default=0.0))
     limit = tolerance.budget(kind, dtype, believed, Measure(scale, maximum), terms, typical)
     fits = error <= limit.rms and worst_error <= limit.worst
     if kind == "output":
         fits = fits and _slope(a, o) <= tolerance.slope(limit.rms, scale, a.size)
-    torch_fits = b is not None and torch_error <= tolerance.trusted(kind, dtype, scale, terms)
 
-    ratio = None if b is None else tolerance.ratio(dtype, error, torch_error, scale, terms, typical)
+    ratio = None if b is None else tolerance.ratio(dtype, error, believed.rms, scale, terms, typical)
     flat = int(np.ravel_multi_index(worst, a.shape)) if worst else 0
     return Comparison(
         tensor,
@@ -121,6 +135,7 @@ def compare(
         float(o.reshape(-1)[flat]),
         None if b is None else _relative(a, b, terms),
         _verdict(fits, torch_fits),
+        hint="" if fits else _hint(dtype, error, scale),
     )
 
 
@@ -168,6 +183,12 @@ def _relative(a: np.ndarray, b: np.ndarray, terms: float) -> float:
     finite = np.abs(b[np.isfinite(b)])
     largest = max(float(finite.max()) if finite.size else 0.0, terms)
     return 0.0 if distance.max() == 0 else float(distance.max() / largest) if largest else math.inf
+
+
+def _hint(dtype: str, error: float, scale: float) -> str:
+    if dtype == "float64" and scale > 0 and tolerance.like_float32(error / scale):
+        return "an error like float32's: is something computed in it?"
+    return ""
 
 
 def _verdict(fits: bool, torch_fits: bool) -> Verdict:

@@ -12,7 +12,7 @@ from reference.oracle import evaluate
 from reference.torch_modules import TORCH
 from reference.weights import copy_weights
 
-from . import arguments
+from . import arguments, tolerance
 from .cases.case import Case
 from .cases.components import COMPONENTS, shared_tensors
 from .comparison import relative_error, rms
@@ -22,6 +22,7 @@ from .subjects.adapter import Adapter
 from .subjects.torch_interface import TorchInterface
 
 CACHED_RUNS = 64
+NEIGHBOURS = 2
 # Names that a case has for another way to hand over the same function.
 SAME_ACTIVATION = {"gelu_callable": "gelu", "gelu_tanh_module": "gelu_tanh"}
 
@@ -34,11 +35,14 @@ class Witnesses:
         reference: torch's slow path in the case's dtype, or None where torch raised.
         oracle: the exact values.
         complaint: what torch raised.
+        neighbours: the exact values for inputs and parameters half a rounding away from those given, which an
+            implementation cannot tell from them; none in float64.
     """
 
     reference: Observation | None
     oracle: Observation
     complaint: str = ""
+    neighbours: tuple[Observation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,31 @@ def witnesses(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
 
 
 def _ask(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
-    oracle = consult_oracle(inputs, arguments.values(state))
+    exact = arguments.values(state)
+    oracle = consult_oracle(inputs, exact)
+    neighbours: tuple[Observation, ...] = ()
+    if inputs.case.dtype != "float64" and inputs.case.weights == "random":
+        rng = inputs.case.rng("rounding")
+        neighbours = tuple(consult_oracle(*moved(inputs, exact, rng)) for _ in range(NEIGHBOURS))
     try:
-        return Witnesses(reference_observation(inputs, state), oracle)
-    except (RuntimeError, AssertionError, TypeError, IndexError) as error:
+        return Witnesses(reference_observation(inputs, state), oracle, neighbours=neighbours)
+    except Exception as error:
         # A torch that cannot do what the clause says is a finding about torch, not about the subject.
-        return Witnesses(None, oracle, f"{type(error).__name__}: {error}".splitlines()[0])
+        return Witnesses(None, oracle, f"{type(error).__name__}: {error}".splitlines()[0], neighbours)
+
+
+def moved(
+    inputs: Inputs, state: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> tuple[Inputs, dict[str, np.ndarray]]:
+    """Inputs and parameters, each number up to half a rounding away from where it was."""
+    half = tolerance.epsilon(inputs.case.dtype) / 2
+
+    def near(value: np.ndarray) -> np.ndarray:
+        return value if value.dtype == bool else value * (1 + half * rng.uniform(-1, 1, value.shape))
+
+    tensors = {name: near(value) for name, value in inputs.tensors.items()}
+    masks = {name: near(value) for name, value in inputs.masks.items()}
+    return inputs.but(tensors=tensors, masks=masks), {name: near(value) for name, value in state.items()}
 
 
 def reference_observation(inputs: Inputs, state: Mapping[str, Tensor]) -> Observation:

@@ -65,7 +65,7 @@ def test_autocast(trial: Trial) -> None:
     exact, rows = trial.run.witnesses.oracle.output, inputs.real & inputs.live
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = instance.observe(inputs).output
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(Exception):
             reference = reference_observation(inputs, instance.state).output
     name = "output under autocast"
     trial.comparisons.append(compare(name, "output", "bfloat16", found, reference, exact, rows))

@@ -187,6 +187,10 @@ def test_mask_reaches(trial: Trial) -> None:
     *(case for case in grid() if masks_of(case) and few_masks(case) and case.magnitude == 10),
     *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e3),
     *each("attention", "multihead_attention", attn_mask="bool", magnitude=1e5),
+    *each("encoder_layer", "decoder_layer", src_mask="bool", tgt_mask="bool", memory_mask="bool", weights="large"),
+    *each("encoder_layer", "decoder_layer", src_key_padding_mask="right", tgt_key_padding_mask="holes",
+          memory_key_padding_mask="left", weights="large"),
+    *each("encoder_layer", "encoder", src_mask="causal", weights="large"),
     Case("multihead_attention", attn_mask="bool", key_padding_mask="float", magnitude=1e5),
     Case("multihead_attention", attn_mask="float", key_padding_mask="right", magnitude=1e5),
 ])  # fmt: skip

@@ -244,6 +244,7 @@ class Trial:
             rows,
             terms,
             run.typical_error if kind == "gradient" else 0.0,
+            [value for one in run.witnesses.neighbours if (value := of(one)) is not None],
         )
         if self.subject.is_torch and comparison.verdict.fails:
             comparison = dataclasses.replace(comparison, verdict=Verdict.TORCH_DIFFERS)

@@ -60,9 +60,9 @@ def _ratios(results: Iterable[Result]) -> Iterator[str]:
                 relative = max(relative, tensor["relative"])
     if not by_dtype:
         return
-    yield "error against the oracle, as a multiple of torch's own (median, 99.9 %, largest)"
+    yield "error against the oracle, as a multiple of torch's or of half a rounding's (median, 99.9 %, largest)"
     for dtype, ratios in by_dtype.items():
         ratios.sort()
         high = ratios[min(len(ratios) - 1, math.ceil(0.999 * len(ratios)) - 1)]
         yield f"  {dtype:<9} {ratios[len(ratios) // 2]:6.2f} {high:6.2f} {ratios[-1]:6.2f}   ({len(ratios)} tensors)"
-    yield f"largest relative difference from torch in float64: {relative:.2g}"
+    yield f"largest relative difference from torch in float64, of what conforms: {relative:.2g}"

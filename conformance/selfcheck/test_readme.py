@@ -50,6 +50,12 @@ def test_cheap_commands_run(command: str, tmp_path: Path) -> None:
         assert words[0] == "python"
         done = run(*words[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    if "torch-fast" in command:
+        shown = re.search(
+            r"^torch differs .*\n.*$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        assert shown is not None
+        assert shown[0] in done.stdout
 
 
 def test_the_adapter_is_short() -> None:

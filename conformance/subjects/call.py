@@ -84,7 +84,7 @@ class Mask:
 
     @property
     def attn_mask(self) -> Tensor | None:
-        """torch.nn's attention mask, True = hidden or added."""
+        """The attention mask as torch's callee takes it: True = hidden (in the attention function True = keep), or added."""
         return self.call.arguments.get(self.attention.mask_argument)
 
     @property
@@ -107,7 +107,7 @@ class Mask:
         for mask in (self.attn_mask, self.key_padding_mask):
             if mask is not None and mask.dtype != torch.bool and bool(((mask != 0) & (mask != -torch.inf)).any()):
                 raise Unsupported("a finite floating mask")
-        seen = self._arrange(visible(self.inputs, self.attention), axes)
+        seen = self._arrange(self._visible(), axes)
         return torch.from_numpy(np.ascontiguousarray(seen)).to(self.call.x.device)
 
     def drop(self, axes: str = "bqs", required: bool = False) -> Tensor | None:
@@ -120,14 +120,14 @@ class Mask:
         if self._convert() and not required:
             return None
         case = self.inputs.case
-        total = np.where(visible(self.inputs, self.attention), 0.0, fill)
+        total = np.where(self._visible(), 0.0, fill)
         for name, per_key in ((self.attention.mask_argument, False), (self.attention.padding or "", True)):
             mask = self.inputs.masks.get(name)
             if mask is not None and mask.dtype != bool:
                 finite = np.where(mask == -np.inf, 0.0, mask)
                 if per_key:
                     finite = finite[:, None, None, :]
-                elif finite.ndim == 3:
+                elif finite.ndim == 3 and case.component != "attention":
                     finite = finite.reshape(batch_size(case), case.heads, *finite.shape[1:])
                 total = total + finite
         x = self.call.x
@@ -144,7 +144,7 @@ class Mask:
         self._convert()
         if self.attn_mask is not None:
             raise Unsupported("an attention mask, where only lengths are taken")
-        seen = visible(self.inputs, self.attention)[:, 0, 0]
+        seen = self._visible()[:, 0, 0]
         counts = seen.sum(-1)
         if (seen != (np.arange(keys) < counts[:, None])).any():
             raise Unsupported("a padding that is not at the right end")
@@ -154,7 +154,18 @@ class Mask:
         """Note that the masks are given in another form; whether there are none."""
         names = {name for name in (self.attention.mask_argument, self.attention.padding) if name in self.inputs.masks}
         self.call.converted |= {name for name in names if name}
-        return not names
+        return not names and not self.inputs.case.is_causal
+
+    def _visible(self) -> np.ndarray:
+        """(batch, heads, queries, keys), True = seen; what `is_causal` hides included.
+
+        Raises:
+            Unsupported: the attention function is called with another number of dimensions.
+        """
+        seen = visible(self.inputs, self.attention)
+        if seen.ndim != len("bhqs"):
+            raise Unsupported("a mask for tensors of other than four dimensions")
+        return seen
 
     def _arrange(self, values: np.ndarray, axes: str) -> np.ndarray:
         """(b, h, q, s) values with the axes in the wanted order; an axis that is not wanted must not matter."""

@@ -11,6 +11,7 @@ from ..verdicts import Unsupported
 from .adapter import Adapter
 
 _ATTENTION_PREFIX = {"multihead_attention": ""}
+LARGE = 100.0
 _CROSS = {"cross_q": "q", "cross_k": "k", "cross_v": "v", "cross_o": "o"}
 
 
@@ -92,13 +93,15 @@ def randomise(module: nn.Module, case: Case) -> None:
     """Give every parameter random values, from the case's own streams.
 
     Matrices are normal with variance 1 / fan-in. Vectors are normal around 0, or around 1 where they start as ones:
-    default initial values (biases 0, norms 1) would hide faults. A lazy parameter is left alone.
+    default initial values (biases 0, norms 1) would hide faults. "large" matrices are a hundred times as large, so that
+    scores reach 1e4 even behind a norm. A lazy parameter is left alone.
     """
+    gain = LARGE if case.weights == "large" else 1.0
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             values = torch.from_numpy(case.rng(f"parameter {name}").normal(size=tuple(parameter.shape)))
             if parameter.dim() > 1:
-                values *= parameter.shape[-1] ** -0.5
+                values *= gain * parameter.shape[-1] ** -0.5
             else:
                 centre = 1.0 if parameter.numel() and bool((parameter == 1).all()) else 0.0
                 values = centre + 0.4 * values

@@ -1,5 +1,6 @@
 """Finding the subject that the command line names."""
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -14,6 +15,9 @@ from .subject import DEFAULTS, OPTIONS, Subject
 from .torch_interface import handmade_subject, torch_fast_subject, torch_subject
 
 BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject, "torch-fast": torch_fast_subject}
+
+
+_MEMBERS = [name for name in vars(Adapter) if not name.startswith("_")]
 
 
 class UnusableSubject(Exception):
@@ -121,6 +125,10 @@ def _complaint(adapter: Adapter) -> str:
             return f"{declared}: expected a mapping, got {getattr(adapter, declared)!r}"
     if not isinstance(adapter.unsupported, tuple | list) or not all(isinstance(x, str) for x in adapter.unsupported):
         return f"unsupported: expected a tuple of strings, got {adapter.unsupported!r}"
+    for member in vars(type(adapter)):
+        meant = difflib.get_close_matches(member, _MEMBERS, n=1, cutoff=0.85)
+        if meant and member not in _MEMBERS:
+            return f"{member}: an adapter has {meant[0]}"
     unsupported = [entry.partition("=")[0] for entry in adapter.unsupported]
     for declared, names, known in (
         ("reference", adapter.reference, set(OPTIONS.values())),

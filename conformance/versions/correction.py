@@ -37,21 +37,22 @@ def corrected(
         checks: all that the subject can be asked.
         results: of all of them.
     """
-    release = Version(version).base_version
+    release = Version(version).public
     by_id = {(clause, case.id): (clause, case) for clause, case in checks}
     found = {by_id[r.clause, r.case]: r for r in results}
     differing = {check: r.kind for check, r in found.items() if r.verdict == Verdict.TORCH_DIFFERS.value}
     passed = [c for c, r in found.items() if r.verdict in (Verdict.CONFORMS.value, Verdict.POLICY.value)]
+    passing = set(passed)
     made: list[Known] = []
     explained: set[Check] = set()
-    # (reason, issue, kind) → what differs still, or anew.
-    left: dict[tuple[str, str, str], list[Check]] = {}
+    # (reason, issue, kind, clause) → what differs still, or anew.
+    left: dict[tuple[str, str, str, str], list[Check]] = {}
     for one in known:
         if not one.applies(subject, version):
             made.append(one)
             continue
         matched = [check for check in checks if one.covers(check)]
-        asked = [check for check in matched if check in differing or check in set(passed)]
+        asked = [check for check in matched if check in differing or check in passing]
         if matched and all(differing.get(check) == one.kind for check in asked):
             made.append(dataclasses.replace(one, matches=len(matched)))
             explained.update(matched)
@@ -60,18 +61,22 @@ def corrected(
             made.append(dataclasses.replace(one, torch=f"{one.torch},<{release}"))
         for check in matched:
             if check in differing:
-                left.setdefault((one.reason, one.issue, differing[check]), []).append(check)
+                left.setdefault((one.reason, one.issue, differing[check], check[0]), []).append(check)
     taken = explained.union(*left.values())
     for check, kind in differing.items():
         if check not in taken:
-            left.setdefault((UNEXPLAINED, NO_ISSUE, kind), []).append(check)
-    for (reason, issue, kind), wanted in left.items():
-        wanted = [check for check in dict.fromkeys(wanted) if check not in explained]
-        others = [*passed, *(check for check, other in differing.items() if other != kind)]
-        for clauses, case in learn(wanted, others):
-            one = Known(subject, clauses, case, f">={release}", kind, 0, reason, issue)
-            made.append(dataclasses.replace(one, matches=sum(one.covers(check) for check in checks)))
-    return made
+            left.setdefault((UNEXPLAINED, NO_ISSUE, kind, check[0]), []).append(check)
+    alike: dict[tuple[str, str, str, str], Known] = {}
+    for (reason, issue, kind, clause), wanted in left.items():
+        others = [check for check in (*passed, *differing) if check[0] == clause and differing.get(check) != kind]
+        for _, case in learn([check for check in dict.fromkeys(wanted) if check not in explained], others):
+            # What several clauses show in the same cases is one entry.
+            key = (reason, issue, kind, repr(case))
+            clauses = (*(alike[key].clauses if key in alike else ()), clause)
+            alike[key] = Known(subject, clauses, case, f">={release}", kind, 0, reason, issue)
+    return [
+        *made, *(dataclasses.replace(one, matches=sum(one.covers(check) for check in checks)) for one in alike.values())
+    ]  # fmt: skip
 
 
 def text(known: Iterable[Known]) -> str:
@@ -82,8 +87,11 @@ def text(known: Iterable[Known]) -> str:
 def _entry(one: Known) -> str:
     lines = ["[[difference]]"]
     for name, value in vars(one).items():
+        if name == "line":
+            continue
         if name == "case":
-            lines.append(f"case = {{ {', '.join(f'{key} = {_values(values)}' for key, values in value.items())} }}")
+            fields = ", ".join(f"{key} = {_values(values)}" for key, values in value.items())
+            lines.append(f"case = {{ {fields} }}" if fields else "case = {}")
         else:
             lines.append(f"{name} = {_toml(list(value) if isinstance(value, tuple) else value)}")
     return "\n".join(lines) + "\n"
@@ -101,5 +109,7 @@ def _toml(value: Any) -> str:
 
 def _begins_with(specifier: str, release: str) -> bool:
     """Whether no version before the release is meant."""
-    bounds = [Version(one.version) for one in SpecifierSet(specifier) if one.operator in (">=", "==", ">")]
+    bounds = [
+        Version(one.version.removesuffix(".*")) for one in SpecifierSet(specifier) if one.operator in (">=", "==", ">")
+    ]
     return any(bound >= Version(release) for bound in bounds)

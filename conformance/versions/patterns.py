@@ -51,7 +51,7 @@ def learn(wanted: Sequence[Check], others: Sequence[Check]) -> list[Pattern]:
             for i, name in enumerate(FIELDS)
             if not allowed[i].all()
         }
-        made.append((tuple(sorted(used.pop("clause"))), used))
+        made.append((tuple(sorted(used.pop("clause", values["clause"]))), used))
         left &= ~matched
     return made
 

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,14 +29,18 @@ class Differences:
 
     def __init__(self, subject: Subject, options: argparse.Namespace) -> None:
         self.subject = subject
+        if not options.known_differences:
+            raise UnreadableDifferences("--known-differences: expected a file, got nothing")
         self.path = Path(options.known_differences)
         self.entries = load(self.path)
-        self.checked = subject.is_torch and options.device == "cpu"
+        self.checked = subject.is_torch and options.device.partition(":")[0] == "cpu"
         self.write = options.write_known_differences
         self.complaints: list[str] = []
         self.outcome = ""
         if self.write and not self.checked:
             raise UnreadableDifferences("--write-known-differences: expected --subject torch or torch-fast, on a CPU")
+        if self.write and not (os.access(self.path, os.W_OK) and os.access(self.path.resolve().parent, os.W_OK)):
+            raise UnreadableDifferences(f"--write-known-differences: {self.path} cannot be written")
 
     @functools.cached_property
     def checks(self) -> dict[tuple[str, str], Check]:
@@ -53,13 +58,21 @@ class Differences:
         if not self.checked or not results:
             return
         if not self.write:
-            self.complaints = list(complaints(self.applying, self.checks.values(), results))
+            self.complaints = complaints(self.applying, self.checks.values(), results)
         elif len(results) < len(self.checks):
-            self.complaints = [f"{self.path} is not written: {len(results)} of {len(self.checks)} checks were made"]
+            self.complaints = [
+                f"not written: {len(results)} of {len(self.checks)} checks were made, and all are needed"
+            ]
         else:
             checks = list(self.checks.values())
             made = corrected(self.entries, self.subject.name, torch.__version__, checks, results)
-            self.path.write_text(text(made), encoding="utf-8")
+            partial = self.path.with_suffix(".partial")
+            try:
+                partial.write_text(text(made), encoding="utf-8")
+                partial.replace(self.path)
+            except OSError as error:
+                self.complaints = [f"not written: {error.strerror}"]
+                return
             new = sum(one not in self.entries for one in made)
             gone = sum(one not in made for one in self.entries)
             self.outcome = (
@@ -81,8 +94,12 @@ class Differences:
         for (reason, kind, _), found in groups.items():
             clauses = ", ".join(sorted({result.clause for result in found}))
             yield f"  {len(found):>4} {kind:<13} {clauses}: {reason}"
-        yield from self.complaints[:SHOWN]
-        if len(self.complaints) > SHOWN:
-            yield f"and {len(self.complaints) - SHOWN} more disagreements with the known differences"
+        if self.complaints:
+            yield ""
+            yield f"FAILED: this run and {self.path} disagree"
+            yield from (f"  {one}" for one in self.complaints[:SHOWN])
+            if len(self.complaints) > SHOWN:
+                yield f"  and {len(self.complaints) - SHOWN} more"
+            yield "  --write-known-differences, in a run of everything, writes what it shows into that file"
         if self.outcome:
             yield self.outcome
