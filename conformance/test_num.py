@@ -118,6 +118,26 @@ def test_not_finite(trial: Trial) -> None:
             )
 
 
+@clause("NUM-08", MUST, "Dao et al. 2022, theorem 1", [
+    *(Case("attention", attn_mask=kind, mask_shape=shape) for kind, shape in (
+        ("none", "LS"), ("bool", "LS"), ("float", "BHLS"), ("bool", "B11S"), ("dead", "LS"), ("window", "1HLS"))),
+    Case("attention", is_causal=True), Case("attention", is_causal=True, target=7, source=5), Case("attention", magnitude=100.0),
+    Case("attention", heads=4, key_heads=2, attn_mask="bool"), Case("attention", dims=5, broadcast=True),
+    Case("multihead_attention", need_weights=False, attn_mask="float3d", key_padding_mask="holes"),
+    Case("multihead_attention", need_weights=False, attends="self", key_padding_mask="half", batch=3),
+    *each("encoder_layer", src_mask="causal", src_key_padding_mask="right"),
+    *each("decoder_layer", tgt_mask="window", memory_key_padding_mask="left"),
+])  # fmt: skip
+def test_blocks(trial: Trial) -> None:
+    """However an attention splits its work into blocks, outputs and gradients are the same."""
+    whole = trial.observe(gradient=True)
+    for rows, scores in ((1, 1), (1, 10**6), (2, 20), (3, 60), (4, 7), (100, 200)):
+        with trial.adapter.split(rows, scores):
+            split = trial.observe(gradient=True)
+        trial.require_same(f"output in blocks of {rows} rows", split.output, whole.output)
+        trial.require_same_gradients(split, whole)
+
+
 def sees_last_key(inputs: Inputs) -> np.ndarray:
     """(…, queries): which rows of the output see the last key of the last attention, in any head."""
     seen = visible(inputs, COMPONENTS[inputs.case.component].attentions[-1])[..., -1]

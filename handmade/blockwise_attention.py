@@ -20,11 +20,13 @@ import torch
 from torch import Tensor
 
 LOG2_E = math.log2(math.e)
-# Scores in a block: a mebibyte of float32, so that two blocks stay in a core's second-level cache.
-BLOCK_SCORES = 2**18
-# Rows in a block: more of them make better products, fewer of them leave out more of a causal mask.
+# Scores in a block: few enough to stay in the cache, enough for the products to be worth a call.
+BLOCK_SCORES = 2**20
+# Rows in a block: more of them make better products; under a mask an eighth of them all, to leave out what is hidden.
 ROWS = 256
-ROWS_UNDER_A_MASK = 64
+ROWS_UNDER_A_MASK = 128
+PARTS_UNDER_A_MASK = 8
+FEWEST_ROWS = 32
 # Below so many scores a mask is not looked into: what could be left out costs less than finding it.
 SMALL = 2**14
 # Scores in base 2 up to which the exponentials of all keys can be summed without subtracting a maximum.
@@ -113,7 +115,10 @@ def plan(sizes: tuple[int, int, int, int], mask: Tensor | None, is_causal: bool)
         is_causal: query i sees keys 0 … i.
     """
     batch, heads, queries, keys = sizes
-    rows = max(1, min(queries, ROWS_UNDER_A_MASK if is_causal or mask is not None else ROWS, BLOCK_SCORES // keys or 1))
+    rows = ROWS
+    if is_causal or (mask is not None and mask.size(2) > 1):
+        rows = min(ROWS_UNDER_A_MASK, max(FEWEST_ROWS, queries // PARTS_UNDER_A_MASK))
+    rows = max(1, min(rows, queries, BLOCK_SCORES // keys))
     at_once = max(1, BLOCK_SCORES // (rows * keys))
     items, together = max(1, at_once // heads), min(heads, at_once)
     parts = [slice(i, min(i + rows, queries)) for i in range(0, queries, rows)]
@@ -177,7 +182,7 @@ def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
     query, key, value = problem.query, problem.key, problem.value
     out = _empty_laid_out_as(query, value.size(-1))
     shifts, sums = query.new_zeros((*query.shape[:3], 1)), query.new_empty((*query.shape[:3], 1))
-    shifted = not bounded(problem)
+    shifted, dead_rows = not bounded(problem), problem.mask is not None
     scratch = query.new_empty(_most_scores(problem.blocks))
     for block in problem.blocks:
         rows, keys = (block.batch, block.heads, block.rows), (block.batch, block.heads, block.keys)
@@ -187,14 +192,15 @@ def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
         problem.apply_mask(scores, block)
         if shifted and k.size(1) > 0:
             shift = scores.amax(-1, keepdim=True)
-            shift.masked_fill_(shift == -math.inf, 0.0)
+            if dead_rows:
+                shift.masked_fill_(shift == -math.inf, 0.0)
             scores.sub_(shift)
-            shifts[rows] = shift.view_as(shifts[rows])
+            _flat(shifts, *rows).copy_(shift)
         total = scores.exp2_().sum(-1, keepdim=True)
-        total.masked_fill_(total == 0, 1.0)
-        sums[rows] = total.view_as(sums[rows])
-        part = out[rows]
-        torch.div(torch.bmm(scores, v).view_as(part), sums[rows], out=part)
+        if dead_rows:
+            total.masked_fill_(total == 0, 1.0)
+        _flat(sums, *rows).copy_(total)
+        torch.bmm(scores, v, out=_flat(out, *rows)).div_(total)
     return out, shifts, sums
 
 
@@ -264,11 +270,12 @@ def _empty_laid_out_as(x: Tensor, width: int) -> Tensor:
 def bounded(problem: Problem) -> bool:
     """Whether the exponentials of all scores can be summed as they are, since |q·k| ≤ ‖q‖ ‖k‖.
 
-    Elsewhere than on a CPU to ask would be to wait.
+    Elsewhere than on a CPU to ask would be to wait, and for short sequences it would cost more than the maximum.
     """
-    if problem.query.device.type != "cpu":
+    queries, keys, features = problem.query.size(2), problem.key.size(2), problem.query.size(3)
+    if problem.query.device.type != "cpu" or queries * keys < 2 * (queries + keys) * features:
         return False
-    query, key = (float(x.square().sum(-1).amax()) ** 0.5 for x in (problem.query, problem.key))
+    query, key = (float(x.norm(dim=-1).amax()) for x in (problem.query, problem.key))
     mask = problem.mask
     added = 0.0 if mask is None else float(mask.masked_fill(mask == -math.inf, 0.0).abs().amax())
     return abs(problem.scale) * query * key + added < BOUND

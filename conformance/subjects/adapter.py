@@ -1,11 +1,13 @@
 """The protocol between the suite and an implementation under test."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from ..verdicts import Unsupported
 from .call import Call
 
 Exported = Mapping[str, Any]
@@ -53,6 +55,17 @@ class Adapter:
             call: tensors (`call.x`, `call.memory`) and masks (`call.mask`, `call.memory_mask`).
         """
         raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    @contextlib.contextmanager
+    def split(self, rows: int, scores: int) -> Iterator[None]:
+        """Inside, an attention that works in blocks makes them of so many rows, and so many scores, at most.
+
+        Raises:
+            Unsupported: it does not work in blocks.
+        """
+        del rows, scores
+        raise Unsupported("work in blocks of a chosen size")
+        yield
 
     def export(self, module: nn.Module) -> Exported | None:
         """The parameters by role, or None where names and shapes are torch's own.

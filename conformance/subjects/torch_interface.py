@@ -1,19 +1,22 @@
 """Subjects whose classes have torch.nn's names, arguments and parameters: torch itself, and the handmade model."""
 
+import contextlib
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch.nn.functional as F
 from torch import nn
 
 import handmade
-from handmade import activations
+from handmade import activations, blockwise_attention
 from reference.torch_modules import TORCH, Namespace, build
 
 from ..cases.components import COMPONENTS
+from ..verdicts import Unsupported
 from .adapter import Adapter
 from .call import Call
 
@@ -48,6 +51,21 @@ class TorchInterface(Adapter):
     def forward(self, module: nn.Module, call: Call) -> Any:
         """The module's own forward, with all arguments."""
         return module(**call.arguments)
+
+    @contextlib.contextmanager
+    def split(self, rows: int, scores: int) -> Iterator[None]:
+        """The handmade model's blocks; torch's cannot be chosen."""
+        if self.namespace is not HANDMADE:
+            raise Unsupported("work in blocks of a chosen size")
+        sizes: dict[str, Any] = {
+            "ROWS": rows,
+            "ROWS_UNDER_A_MASK": rows,
+            "FEWEST_ROWS": 1,
+            "BLOCK_SCORES": scores,
+            "SMALL": 0,
+        }
+        with mock.patch.multiple(blockwise_attention, **sizes):
+            yield
 
 
 def torch_interface(namespace: Namespace, gradients: bool = True) -> Mapping[str, Adapter]:

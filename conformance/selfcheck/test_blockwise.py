@@ -1,0 +1,155 @@
+"""The handmade model's blockwise attention: derivatives of every kind, what it leaves out, what it keeps in memory."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor, func
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from handmade import attention, blockwise_attention, blockwise_function, masks
+from handmade.blockwise_function import blockwise
+
+MASKS = ("none", "causal", "bool", "float", "padding")
+
+
+def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value: batch 2, 3 heads, 5 queries, 6 keys, 4 and 3 features."""
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(2, 3, *size, generator=generator, dtype=dtype) for size in ((5, 4), (6, 4), (6, 3)))  # type: ignore[return-value]
+
+
+def mask_of(kind: str) -> Tensor | None:
+    generator = torch.Generator().manual_seed(1)
+    if kind == "bool":
+        keep = torch.rand(5, 6, generator=generator) < 0.6
+        keep[2] = False
+        return keep
+    if kind == "float":
+        return torch.randn(3, 5, 6, generator=generator, dtype=torch.float64)
+    return torch.rand(2, 1, 1, 6, generator=generator) < 0.5 if kind == "padding" else None
+
+
+def blocks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
+    return blockwise(query, key, value, mask, is_causal, None)
+
+
+def plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
+    keep = masks.causal_keep(query.size(-2), key.size(-2), query.device) if is_causal else mask
+    return attention.attention(query, key, value, keep)[0]
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_derivatives(kind: str) -> None:
+    """First and second derivatives, forward mode, and forward over reverse agree with finite differences."""
+    mask = mask_of(kind)
+    leaves = [x.requires_grad_() for x in tensors()]
+    if kind == "float":
+        assert mask is not None
+        leaves.append(mask.requires_grad_())
+
+    def call(*given: Tensor) -> Tensor:
+        query, key, value, *more = given
+        return blockwise(query, key, value, more[0] if more else mask, kind == "causal", None)
+
+    with mock.patch.multiple(blockwise_attention, ROWS=2, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0, BLOCK_SCORES=30):
+        assert gradcheck(call, leaves, check_forward_ad=True, check_undefined_grad=True, fast_mode=True)
+        assert gradgradcheck(call, leaves, check_fwd_over_rev=True, fast_mode=True)
+
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "grad": lambda f, q, k, v, m: func.grad(lambda q: f(q, k, v, m).sin().sum())(q),
+    "vmap": lambda f, q, k, v, m: func.vmap(lambda q, k: f(q, k, v[0], m))(q, k),
+    "vmap of the mask": lambda f, q, k, v, m: func.vmap(lambda m: f(q, k, v, m))(torch.stack([m, 2 * m])),
+    "vmap of grad": lambda f, q, k, v, m: func.vmap(
+        func.grad(lambda q, k, m: f(q, k, v[0], m).sin().sum(), argnums=(0, 1, 2)), in_dims=(0, 0, None)
+    )(q, k, m),
+    "grad of vmap": lambda f, q, k, v, m: func.grad(
+        lambda q: func.vmap(lambda q, k: f(q, k, v[0], m))(q, k).sin().sum()
+    )(q),
+    "jvp": lambda f, q, k, v, m: func.jvp(f, (q, k, v, m), (q.cos(), k.cos(), v.cos(), m.cos()))[1],
+    "jacrev": lambda f, q, k, v, m: func.jacrev(lambda m: f(q, k, v, m))(m),
+    "jacfwd": lambda f, q, k, v, m: func.jacfwd(lambda v: f(q, k, v, m))(v),
+    "hessian": lambda f, q, k, v, m: func.hessian(lambda q: f(q, k[:1], v[:1], m).sin().sum())(q[:1]),
+    "grad of grad": lambda f, q, k, v, m: func.grad(
+        lambda k: func.grad(lambda q: f(q, k, v, m).sin().sum())(q).cos().sum()
+    )(k),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name: str) -> None:
+    """torch.func gives of the blocks what it gives of the plain core."""
+    mask = mask_of("float")
+    found, expected = (TRANSFORMS[name](core, *tensors(), mask) for core in (blocks, plain))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_precision(dtype: torch.dtype) -> None:
+    """In every dtype the blocks are as near to the exact values as the plain core."""
+    query, key, value = (3 * x.to(dtype) for x in tensors())
+    exact = plain(query.double(), key.double(), value.double(), None, False)
+    found, other = (core(query, key, value, None) for core in (blocks, plain))
+    assert found.dtype == dtype
+    near, reference = ((x.double() - exact).square().mean().sqrt() for x in (found, other))
+    assert near <= 2 * reference + torch.finfo(dtype).eps
+
+
+def test_what_is_hidden_is_left_out() -> None:
+    """A causal mask halves the scores, a window leaves its band, and padding to half the keys half of them."""
+    length = 1024
+    band = torch.ones(length, length, dtype=torch.bool).triu(-32).tril(32)
+    short = (torch.arange(length) < length // 2)[None, None, None]
+    whole = scores(None, False, length)
+    assert scores(None, True, length) < 0.6 * whole
+    assert scores(torch.ones(length, length, dtype=torch.bool).tril(), False, length) < 0.6 * whole
+    assert scores(band, False, length) < 0.25 * whole
+    assert scores(short, False, length) <= 0.5 * whole
+
+
+def scores(keep: Tensor | None, is_causal: bool, length: int) -> int:
+    """How many scores the plan of the blocks computes, of one head."""
+    added = None if keep is None else torch.zeros(keep.shape).masked_fill(~keep, -torch.inf)
+    if added is not None:
+        added = added[(None,) * (4 - added.dim())]
+    blocks = blockwise_attention.plan((1, 1, length, length), added, is_causal)
+    return sum((b.rows.stop - b.rows.start) * (b.keys.stop - b.keys.start) for b in blocks)
+
+
+class Allocations(TorchDispatchMode):
+    """The largest tensor that any operation returns, in bytes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        returned = function(*args, **(kwargs or {}))
+        for value in returned if isinstance(returned, tuple | list) else [returned]:
+            if isinstance(value, Tensor):
+                self.largest = max(self.largest, value.untyped_storage().nbytes())
+        return returned
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_memory_grows_with_the_length(is_causal: bool) -> None:
+    """Forward and backward, nothing is allocated that is larger than the inputs or a block."""
+    for length in (512, 2048):
+        leaves = [torch.randn(1, 2, length, 8, requires_grad=True) for _ in range(3)]
+        with Allocations() as seen:
+            blockwise(leaves[0], leaves[1], leaves[2], None, is_causal, None).sum().backward()
+        assert seen.largest <= max(4 * blockwise_attention.BLOCK_SCORES, 4 * leaves[0].numel())
+        assert 4 * blockwise_attention.BLOCK_SCORES < 4 * 2 * 2048 * 2048  # the plain core's scores would be larger
+
+
+def test_what_goes_to_the_plain_core() -> None:
+    """Nothing to compute, nothing to compute with, or a compiler that traces."""
+    query, key, _ = tensors()
+    assert blockwise_function.applicable(query, key)
+    assert not blockwise_function.applicable(query[:0], key)
+    assert not blockwise_function.applicable(query, key[..., :0, :])
+    assert not blockwise_function.applicable(query.to("meta"), key.to("meta"))
+    with mock.patch.object(blockwise_function, "KNOWS_TRANSFORMS", False):
+        assert not blockwise_function.applicable(query, key)
