@@ -1,104 +1,120 @@
-"""The attention core: the handmade one against torch's function and torch's module.
+"""The attention core: the handmade ones against torch's, by shape, mask, dtype and direction.
 
-A time on a shared machine says little; the figure to read is `ratio`, torch's time over the handmade one's, the median
-over pairs of calls that alternate in order (A B, B A) within this run. Above 1 the handmade core is faster.
+The figure to read is `ratio`: the time of torch's own choice of kernel over this core's, the median over pairs of calls
+that take turns within this run. Above 1 this core is faster.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor, nn
 
 import handmade
 from reference.weights import copy_weights
 
-SHAPES = ((8, 8, 32, 64), (8, 8, 128, 64), (2, 8, 512, 64))
-PAIRS = 15
+from . import peak
+from .cores import CORES, MASKS, REFERENCE, Shape
+from .interleaved import pairs_in, take_turns
+
+SHAPES = (
+    Shape(32, 8, 32, 32), Shape(32, 8, 64, 64), Shape(8, 8, 128, 128), Shape(8, 8, 256, 256), Shape(8, 8, 512, 512),
+    Shape(2, 8, 1024, 1024), Shape(1, 8, 2048, 2048), Shape(1, 8, 4096, 4096), Shape(8, 8, 1, 2048),
+)  # fmt: skip
+# The plain core and torch's math keep all scores: beyond this they would take gigabytes.
+LONGEST_KEPT = 2048
+SECONDS = 0.4
 
 
-@pytest.fixture(params=SHAPES, ids=lambda shape: "x".join(map(str, shape)))
-def shape(request: pytest.FixtureRequest) -> tuple[int, int, int, int]:
-    """Batch, heads, length, head_dim."""
-    return request.param
+@pytest.fixture(scope="session")
+def peaks() -> dict[torch.dtype, float]:
+    """The matrix product's peak in this run, by dtype."""
+    return {dtype: peak.flops_per_second(dtype) for dtype in (torch.float32, torch.bfloat16)}
 
 
-@pytest.fixture(params=[False, True], ids=["full", "causal"])
-def causal(request: pytest.FixtureRequest) -> bool:
-    """Whether later keys are hidden."""
-    return request.param
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [*((kind, "float32") for kind in MASKS), ("none", "bfloat16"), ("causal", "bfloat16")]
+)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def bench_core(
+    benchmark: BenchmarkFixture,
+    peaks: dict[torch.dtype, float],
+    shape: Shape,
+    kind: str,
+    dtype: str,
+    direction: str,
+    core: str,
+) -> None:
+    """softmax(Q Kᵀ / √E + M) V, forward, or forward and backward."""
+    if max(shape.queries, shape.keys) > LONGEST_KEPT and core in ("plain", "torch math"):
+        pytest.skip("it keeps all scores")
+    if shape.queries != shape.keys and kind == "causal":
+        pytest.skip("a single query sees everything")
+    number, backward = getattr(torch, dtype), direction == "both"
+    leaves = shape.tensors(number, backward)
+    cotangent = torch.randn_like(leaves[0])
 
+    def call_of(name: str) -> Callable[[], Any]:
+        attend = CORES[name](shape, kind, number)
 
-@pytest.fixture
-def heads(shape: tuple[int, int, int, int]) -> list[Tensor]:
-    """Query, key and value."""
-    generator = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=generator) for _ in range(3)]
+        def call() -> None:
+            with torch.set_grad_enabled(backward):
+                out = attend(*leaves)
+            if backward:
+                torch.autograd.grad(out, leaves, cotangent)
 
+        return call
 
-@pytest.mark.parametrize("name", ["handmade", "torch"])
-def bench_core(benchmark: BenchmarkFixture, name: str, heads: list[Tensor], causal: bool) -> None:
-    """softmax(Q Kᵀ / √E) V, forward."""
-    query, key, value = heads
-    cores: dict[str, Callable[[], Any]] = {
-        "handmade": lambda: handmade.scaled_dot_product_attention(query, key, value, is_causal=causal),
-        "torch": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
-    }
-    _measure(benchmark, "core", cores, name, heads[0].shape, causal)
+    work = peak.attention_flops(
+        shape.batch, shape.heads, shape.queries, shape.keys, shape.width, kind == "causal", backward
+    )
+    benchmark.group = f"core {shape} {kind} {dtype} {direction}"
+    measure(benchmark, call_of(core), call_of(REFERENCE), work / peaks[number])
+    benchmark.extra_info.update(
+        shape=str(shape), length=shape.queries, mask=kind, dtype=dtype, direction=direction, core=core
+    )
 
 
 @pytest.mark.parametrize("name", ["handmade", "torch"])
 @pytest.mark.parametrize("need_weights", [False, True], ids=["", "weights"])
-def bench_multihead(
-    benchmark: BenchmarkFixture, name: str, shape: tuple[int, int, int, int], causal: bool, need_weights: bool
-) -> None:
-    """Multi-head self-attention with its projections, forward, in train mode without dropout."""
-    batch, count, length, width = shape
-    reference = nn.MultiheadAttention(count * width, count, batch_first=True)
-    module = handmade.MultiheadAttention(count * width, count, batch_first=True)
+@pytest.mark.parametrize("shape", SHAPES[:6:2], ids=str)
+def bench_multihead(benchmark: BenchmarkFixture, shape: Shape, need_weights: bool, name: str) -> None:
+    """Multi-head self-attention with its projections, in train mode without dropout, forward and backward."""
+    reference = nn.MultiheadAttention(shape.heads * shape.width, shape.heads, batch_first=True)
+    module = handmade.MultiheadAttention(shape.heads * shape.width, shape.heads, batch_first=True)
     copy_weights(reference, module)
-    x = torch.randn(batch, length, count * width, generator=torch.Generator().manual_seed(0))
-    mask = torch.ones(length, length, dtype=torch.bool).triu(1) if causal else None
-    modules: dict[str, Callable[[], Any]] = {
-        "handmade": lambda: module(x, x, x, attn_mask=mask, need_weights=need_weights),
-        "torch": lambda: reference(x, x, x, attn_mask=mask, need_weights=need_weights),
-    }
-    kind = "multihead with weights" if need_weights else "multihead"
-    _measure(benchmark, kind, modules, name, torch.Size(shape), causal)
+    x = torch.randn(shape.batch, shape.queries, shape.heads * shape.width, generator=torch.Generator().manual_seed(0))
+
+    def call_of(part: nn.Module) -> Callable[[], Any]:
+        def call() -> None:
+            out: Tensor = part(x, x, x, need_weights=need_weights)[0]
+            out.sum().backward()
+
+        return call
+
+    benchmark.group = f"multihead {shape} {'with weights' if need_weights else ''}"
+    measure(benchmark, call_of({"handmade": module, "torch": reference}[name]), call_of(reference))
 
 
-def _measure(
-    benchmark: BenchmarkFixture,
-    kind: str,
-    calls: dict[str, Callable[[], Any]],
-    name: str,
-    shape: torch.Size,
-    causal: bool,
+def measure(
+    benchmark: BenchmarkFixture, call: Callable[[], Any], reference: Callable[[], Any], fastest: float = 0.0
 ) -> None:
-    benchmark.group = f"{kind} {tuple(shape)} {'causal' if causal else 'full'}"
-    with torch.no_grad():
-        benchmark(calls[name])
-        benchmark.extra_info["ratio"] = round(ratio(calls["torch"], calls["handmade"]), 3)
-    benchmark.extra_info["torch"] = torch.__version__
-    benchmark.extra_info["threads"] = torch.get_num_threads()
+    """Time a call alone and in turns with the reference.
 
-
-def ratio(a: Callable[[], Any], b: Callable[[], Any], pairs: int = PAIRS) -> float:
-    """The median of time(a) / time(b) over pairs whose order alternates."""
-    ratios = []
-    for number in range(pairs):
-        first, second = (a, b) if number % 2 == 0 else (b, a)
-        times = [_time(first), _time(second)]
-        ratios.append(times[0] / times[1] if number % 2 == 0 else times[1] / times[0])
-    return statistics.median(ratios)
-
-
-def _time(call: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+    Args:
+        benchmark: gets the figures.
+        call: what is measured.
+        reference: what it is compared with.
+        fastest: seconds that its products take at the peak; 0 where that is not asked.
+    """
+    pairs = pairs_in(call, SECONDS)
+    benchmark.pedantic(call, rounds=pairs, warmup_rounds=1)
+    turns = take_turns(reference, call, pairs)
+    benchmark.extra_info["ratio"] = round(turns.ratio, 3)
+    benchmark.extra_info["cpu_ms"] = round(1e3 * turns.cpu_seconds[1], 4)
+    if fastest:
+        benchmark.extra_info["of_peak"] = round(fastest / turns.seconds[1], 3)
