@@ -74,7 +74,7 @@ def _check(
         checks.divisible("query's number of heads", query.size(-3), "key's number of heads", key.size(-3))
     batches = [x.shape[: -3 if enable_gqa else -2] for x in (query, key, value)]
     try:
-        batch = torch.broadcast_shapes(*batches)
+        batch = batches[0] if batches[0] == batches[1] == batches[2] else torch.broadcast_shapes(*batches)
     except RuntimeError:
         shapes = ", ".join(str(tuple(sizes)) for sizes in batches)
         raise ValueError(f"query, key, value: expected batch dimensions that broadcast, got {shapes}") from None

@@ -227,8 +227,11 @@ def blockwise(
         (..., L, Ev). A dead row, which sees no key, is 0.
     """
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-    batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
-    query, key, value = (_four_dimensional(x.expand(*batch, *x.shape[-2:])) for x in (query, key, value))
+    batch = query.shape[:-2]
+    if not batch == key.shape[:-2] == value.shape[:-2]:
+        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
+        query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
+    query, key, value = (_four_dimensional(x) for x in (query, key, value))
     if mask is not None:
         mask = mask.reshape((1,) * (len(batch) + 2 - mask.dim()) + mask.shape)
         if len(batch) > 2:
@@ -242,4 +245,4 @@ def _four_dimensional(x: Tensor) -> Tensor:
     """(..., heads, length, width) as (batch, heads, length, width)."""
     if x.dim() < 4:
         return x[(None,) * (4 - x.dim())]
-    return x.flatten(0, -4)
+    return x if x.dim() == 4 else x.flatten(0, -4)

@@ -27,6 +27,7 @@ def draw(entries: Entries, folder: Path) -> Iterator[Path]:
     except ImportError:
         return
     mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
     for direction in ("forward", "both"):
         for mask in ("none", "causal"):
             chosen = [
