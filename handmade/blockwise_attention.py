@@ -148,7 +148,7 @@ def _spans(mask: Tensor, parts: list[slice], keys: int) -> list[list[tuple[int, 
         The first key that is seen, the end of those that are, the first of them to which the mask does something.
     """
     by_part = [mask[:, :, part] if mask.size(2) > 1 else mask for part in parts[: None if mask.size(2) > 1 else 1]]
-    seen = torch.stack([(part > -math.inf).flatten(1, 2).any(1) for part in by_part], 1)
+    seen = torch.stack([(part != -math.inf).flatten(1, 2).any(1) for part in by_part], 1)
     touched = torch.stack([(part != 0).flatten(1, 2).any(1) for part in by_part], 1)
     places = torch.arange(keys, device=mask.device)
     first = torch.where(seen, places, keys).amin(-1, keepdim=True)

@@ -99,6 +99,17 @@ def test_precision(dtype: torch.dtype) -> None:
     assert near <= 2 * reference + torch.finfo(dtype).eps
 
 
+def test_nan_in_a_mask_is_not_left_out() -> None:
+    """A mask that is no number at the first or last key makes its row no number, however the work is split."""
+    query, key, value = tensors()
+    mask = torch.zeros(5, 6, dtype=torch.float64)
+    mask[1, 0] = mask[3, -1] = torch.nan
+    with mock.patch.multiple(blockwise_attention, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0):
+        found = blocks(query, key, value, mask).isnan()
+    assert found[:, :, [1, 3]].all()
+    assert not found[:, :, [0, 2, 4]].any()
+
+
 def test_what_is_hidden_is_left_out() -> None:
     """A causal mask halves the scores, a window leaves its band, and padding to half the keys half of them."""
     length = 1024
