@@ -17,7 +17,7 @@ def relu(input: Tensor) -> Tensor:
     Counterpart: `torch.nn.functional.relu`.
     """
     # `clamp(min=0)` has derivative 1 at 0, and `where(x > 0, x, 0)` would turn NaN into 0.
-    return torch.where(input <= 0, torch.zeros_like(input), input)
+    return input.masked_fill(input <= 0, 0.0)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:

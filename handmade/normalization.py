@@ -48,9 +48,11 @@ def layer_norm(
     centered = x - x.mean(dims, keepdim=True)
     variance = (centered * centered).mean(dims, keepdim=True)
     y = centered * torch.rsqrt(variance + eps)
-    if weight is not None:
+    if weight is not None and bias is not None:
+        y = torch.addcmul(widen(bias), y, widen(weight))
+    elif weight is not None:
         y = y * weight
-    if bias is not None:
+    elif bias is not None:
         y = y + bias
     return y.to(input.dtype)
 

@@ -41,7 +41,7 @@ NOT_ARITHMETIC = {"nn", "ops", "special", "jit", "fx", "library", "functional", 
 # The operators of tensor arithmetic, without a name for what a Transformer is made of.
 ARITHMETIC = {
     *("add", "add_", "sub", "mul", "mul_", "div", "div_", "neg", "reciprocal", "pow", "exp", "erf", "tanh", "tanh_backward"),
-    *("sqrt", "rsqrt", "sum", "mean", "amax", "all", "any", "mm", "bmm", "addmm", "matmul", "t", "tril", "triu"),
+    *("sqrt", "rsqrt", "sum", "mean", "amax", "all", "any", "mm", "bmm", "addmm", "addcmul", "matmul", "t", "tril", "triu"),
     *("eq", "ne", "le", "lt", "ge", "gt", "logical_not", "bitwise_not", "bitwise_and", "bitwise_or", "where", "masked_fill"),
     *("empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "new_zeros", "new_empty"),
     *("new_empty_strided", "scalar_tensor", "lift_fresh", "fill_", "zero_", "bernoulli_", "_to_copy", "_local_scalar_dense"),
