@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.stderr.write(f"{path}: expected a file of pytest-benchmark's, got {type(error).__name__}: {error}\n")
         return 2
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(entries))
     for picture in draw(entries, path.parent):
         console.print(f"picture: {picture}")
@@ -36,7 +36,7 @@ def table(entries: list[dict[str, Any]]) -> Table:
     """A row for each benchmark, group by group."""
     made = Table(title="above 1 in the third column: faster than torch")
     for heading in ("group", "core", COLUMNS["ratio"], "ms", *list(COLUMNS.values())[1:]):
-        made.add_column(heading, justify="left" if heading in ("group", "core") else "right")
+        made.add_column(heading, justify="left" if heading in ("group", "core") else "right", no_wrap=True)
     before = ""
     for entry in sorted(entries, key=lambda one: one["group"]):
         made.add_row(
