@@ -7,13 +7,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from reference.torch_modules import TORCH
-from reference.weights import copy_weights
-
 from . import tolerance
 from .comparison import rms
-from .observation import build
-from .subjects.torch_interface import TorchInterface
+from .runs import reference_instance
 from .trial import Trial
 from .verdicts import Difference
 
@@ -76,8 +72,7 @@ def explain(trial: Trial) -> str | None:
     if seen is None or seen.shape != run.witnesses.oracle.output.shape:
         return None
     found = seen[rows]
-    reference = build(TorchInterface(case.component, TORCH), case)
-    copy_weights(trial.instance().state, reference.module)
+    reference = reference_instance(case, trial.instance().state)
     # Of several explanations the one that leaves least.
     smallest, name = tolerance.EXPLAINED * rms(found - run.witnesses.oracle.output[rows]), None
     asked = f" (asked for: eps = {case.layer_norm_eps:g})"
@@ -97,6 +92,6 @@ def with_norms(module: nn.Module, definition: str, eps: float) -> nn.Module:
     copied = copy.deepcopy(module)
     for part in list(copied.modules()):
         for name, child in list(part.named_children()):
-            if isinstance(child, nn.LayerNorm) and not isinstance(part, OtherNorm):
+            if isinstance(child, nn.LayerNorm):
                 setattr(part, name, OtherNorm(child, definition, eps))
     return copied

@@ -17,7 +17,7 @@ from .cases.case import Case
 from .cases.components import COMPONENTS, shared_tensors
 from .comparison import relative_error, rms
 from .inputs import Inputs, make_inputs
-from .observation import Observation, build, instantiate
+from .observation import Instance, Observation, build, instantiate
 from .subjects.adapter import Adapter
 from .subjects.torch_interface import TorchInterface
 
@@ -130,11 +130,15 @@ def moved(
 
 
 def reference_observation(inputs: Inputs, state: Mapping[str, Tensor]) -> Observation:
+    """What torch's module with these parameters shows."""
+    return reference_instance(inputs.case, state).observe(inputs)
+
+
+def reference_instance(case: Case, state: Mapping[str, Tensor]) -> Instance:
     """Torch's module with these parameters."""
-    case = inputs.case
     instance = build(TorchInterface(case.component, TORCH), case)
     copy_weights(state, instance.module)
-    return instance.observe(inputs)
+    return instance
 
 
 def consult_oracle(inputs: Inputs, state: Mapping[str, np.ndarray]) -> Observation:

@@ -52,6 +52,17 @@ class Block:
     keys: slice
     masked: slice
 
+    @property
+    def row_count(self) -> int:
+        """Rows of all its heads together."""
+        parts = (self.batch, self.heads, self.rows)
+        return math.prod(part.stop - part.start for part in parts)
+
+    @property
+    def score_count(self) -> int:
+        """Scores of all its rows together."""
+        return self.row_count * (self.keys.stop - self.keys.start)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -185,8 +196,8 @@ def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
     out = _empty_laid_out_as(query, value.size(-1))
     shifts, sums = query.new_zeros((*query.shape[:3], 1)), query.new_empty((*query.shape[:3], 1))
     shifted, dead_rows = not bounded(problem), problem.mask is not None and not problem.is_causal
-    scratch = query.new_empty(_most_scores(problem.blocks))
-    products = query.new_empty(_most_rows(problem.blocks) * value.size(-1))
+    scratch = query.new_empty(max(block.score_count for block in problem.blocks))
+    products = query.new_empty(max(block.row_count for block in problem.blocks) * value.size(-1))
     for block in problem.blocks:
         rows, keys = (block.batch, block.heads, block.rows), (block.batch, block.heads, block.keys)
         q, k, v = _flat(query, *rows), _flat(key, *keys), _flat(value, *keys)
@@ -221,7 +232,7 @@ def backward(
     for made in (of_query, of_key, of_value):
         made.zero_()
     of_mask = None if mask_shape is None else query.new_zeros(mask_shape)
-    most = _most_scores(problem.blocks)
+    most = max(block.score_count for block in problem.blocks)
     scratch = query.new_empty(most), query.new_empty(most)
     for block in problem.blocks:
         rows, keys = (block.batch, block.heads, block.rows), (block.batch, block.heads, block.keys)
@@ -247,19 +258,6 @@ def backward(
             by_head = of_scores.mT.unflatten(0, (block.batch.stop - block.batch.start, -1))
             place += by_head.sum_to_size(place.shape)
     return [of_query, of_key, of_value, of_mask]
-
-
-def _most_scores(blocks: list[Block]) -> int:
-    def count(part: slice) -> int:
-        return part.stop - part.start
-
-    return max(count(b.batch) * count(b.heads) * count(b.rows) * count(b.keys) for b in blocks)
-
-
-def _most_rows(blocks: list[Block]) -> int:
-    return max(
-        (b.batch.stop - b.batch.start) * (b.heads.stop - b.heads.start) * (b.rows.stop - b.rows.start) for b in blocks
-    )
 
 
 def _add_product(target: Tensor, left: Tensor, right: Tensor, factor: float = 1.0) -> None:

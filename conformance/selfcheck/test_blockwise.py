@@ -127,8 +127,7 @@ def scores(keep: Tensor | None, is_causal: bool, length: int) -> int:
     added = None if keep is None else torch.zeros(keep.shape).masked_fill(~keep, -torch.inf)
     if added is not None:
         added = added[(None,) * (4 - added.dim())]
-    blocks = blockwise_attention.plan((1, 1, length, length), added, is_causal)
-    return sum((b.rows.stop - b.rows.start) * (b.keys.stop - b.keys.start) for b in blocks)
+    return sum(block.score_count for block in blockwise_attention.plan((1, 1, length, length), added, is_causal))
 
 
 class Allocations(TorchDispatchMode):
