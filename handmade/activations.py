@@ -16,8 +16,9 @@ def relu(input: Tensor) -> Tensor:
 
     Counterpart: `torch.nn.functional.relu`.
     """
-    # `clamp(min=0)` has derivative 1 at 0, and `where(x > 0, x, 0)` would turn NaN into 0.
-    return input.masked_fill(input <= 0, 0.0)
+    # What is not above 0 becomes 0. `clamp(min=0)` has derivative 1 at 0, `where(x > 0, x, 0)` would turn NaN into 0,
+    # and a mask costs three passes over memory, several times as long.
+    return torch.threshold(input, 0.0, 0.0)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:

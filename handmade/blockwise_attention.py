@@ -1,7 +1,7 @@
 r"""Attention block by block: exact softmax, a backward pass by hand, memory that grows with the length.
 
 The scores of a block of queries, against all keys that any of them sees, fit in a processor's cache and are never kept.
-Of each row forward keeps what was subtracted from its scores, :math:`m`, and the sum of their exponentials, :math:`z`,
+Of each row forward keeps the sum of its exponentials, :math:`z`, and what was subtracted from its scores, :math:`m`,
 from which backward makes the weights again.
 
 Forward, for a block: :math:`S = s\,QK^T + M`, :math:`P = e^{S - m}`, :math:`z = P1`, :math:`O = PV / z`.
@@ -9,31 +9,39 @@ Backward, with keys as rows, :math:`G = dO / z`: :math:`P^T = e^{s\,KQ^T + M^T -
 :math:`dS^T = P^T \odot (V\,G^T - \delta)` with :math:`\delta_i = \sum_d G_{id} O_{id}`, :math:`dQ = s\,dS\,K`,
 :math:`dK = s\,dS^T Q`, :math:`dM = dS`.
 
-What pays, measured on two threads of torch 2.13: exponentials in place, of a block in the cache; `exp`, which there is
-faster than `exp2`; no maximum where a bound on the scores is cheap, two passes of five; dividing the output instead of
-the scores, and in backward the cotangent of a block; leaving out the keys that a mask hides; and products into what is
-contiguous, since a batch of them goes head by head into anything else.
+What pays, measured on two threads of torch 2.13, where a product of QKᵀ takes 0.5 to 0.7 ns a score:
+nothing subtracted, m = 0, until a sum of exponentials shows that something was lost (0.13 ns for the maximum and its
+subtraction, against nothing for looking at the sums); `exp`, 0.15 ns, where it cannot underflow, and elsewhere `exp2`,
+0.25 ns, since `exp` takes 3 to 20 ns for what comes out as 0; hiding keys after the exponential, therefore; one piece of
+scratch memory of 2 MiB, which the allocator keeps, since a page that is new to a process costs as much as 500 scores;
+dividing the output instead of the scores, and in backward the cotangent of a block; leaving out the keys that a mask
+hides; and products into what is contiguous, since a batch of them goes head by head into anything else.
 
 Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4, without the rescaling: a block has all its keys at once.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-# Scores in a block: few enough to stay in the cache, enough for the products to be worth a call.
-BLOCK_SCORES = 2**20
+# Scores in a block, for each thread: few enough to stay in its cache, enough for the products to be worth a call.
+SCORES = 2**18
 # Rows in a block: more of them make better products; under a mask an eighth of them all, to leave out what is hidden.
 ROWS = 256
 ROWS_UNDER_A_MASK = 128
 PARTS_UNDER_A_MASK = 8
-FEWEST_ROWS = 32
+FEWEST_ROWS = 64
 # Below so many scores a mask is not looked into: what could be left out costs less than finding it.
 SMALL = 2**14
-# Scores up to which the exponentials of all keys can be summed without subtracting a maximum.
-BOUND = 40.0
+# A sum of exponentials between this and its inverse has lost nothing to overflow or underflow.
+SAFE = 1e17
+# No number of a mask below it: then nothing is hidden, and `exp` is as fast as without a mask.
+MILD = -40.0
+LOG2_E = 1 / math.log(2)
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,8 @@ class Problem:
         query: (B, H, L, E).
         key: (B, H, S, E).
         value: (B, H, S, Ev).
-        mask: (B or 1, H or 1, L or 1, S), added to the scores; None for no mask. Of a causal one, the triangle that every
-            block on the diagonal needs.
+        mask: (B or 1, H or 1, L or 1, S); True = keep, or added to the scores; None for no mask.
         is_causal: query i sees keys 0 … i.
-        absorbing: the mask holds finite numbers, in which a score may be lost: then it must be lost in backward, too.
         scale: s.
         blocks: which cover every query once.
     """
@@ -85,23 +91,71 @@ class Problem:
     value: Tensor
     mask: Tensor | None
     is_causal: bool
-    absorbing: bool
     scale: float
     blocks: list[Block]
 
-    def apply_mask(self, scores: Tensor, block: Block, transposed: bool = False) -> None:
+    @property
+    def added(self) -> bool:
+        """Whether the mask is of numbers; a score may be lost in one, and is then to be lost in backward, too."""
+        return self.mask is not None and self.mask.dtype != torch.bool
+
+    @functools.cached_property
+    def underflows(self) -> bool:
+        """Whether the mask is of numbers and hides by them, so that exponentials come out as 0."""
+        return self.added and self.mask is not None and not mild(self.mask)
+
+    @functools.cached_property
+    def keep(self) -> Tensor:
+        """A boolean mask as 1 and 0; of a causal one, what every block on the diagonal needs."""
+        if self.mask is not None:
+            return self.mask.to(self.query.dtype)
+        most = max(block.rows.stop - block.rows.start for block in self.blocks)
+        return self.query.new_ones(most, most).tril_()[None, None]
+
+    @functools.cached_property
+    def summand(self) -> Tensor:
+        """Any mask as what is added to the scores."""
+        if self.added:
+            assert self.mask is not None
+            return self.mask
+        return torch.zeros_like(self.keep).masked_fill_(self.keep == 0, -math.inf)
+
+    def add_mask(self, scores: Tensor, block: Block, transposed: bool = False) -> None:
         """Add the mask to a block's scores, (heads, rows, keys) or transposed, in place."""
-        if block.masked.start == block.masked.stop:
+        self._at_mask(torch.Tensor.add_, scores, "summand", block, transposed)
+
+    def exponentiate(self, scores: Tensor, block: Block, shift: Tensor | None, transposed: bool = False) -> None:
+        """Exponentials of a block's scores, in place, 0 where the mask hides.
+
+        Args:
+            scores: (heads, rows, keys) or transposed; the mask is in them if there is a shift or it is of numbers.
+            block: whose they are.
+            shift: what is subtracted, (heads, rows, 1) or transposed; None for nothing.
+            transposed: keys are rows.
+        """
+        if shift is not None:
+            scores.sub_(shift)
+        if shift is not None or self.underflows:
+            scores.mul_(LOG2_E).exp2_()
             return
-        assert self.mask is not None
+        scores.exp_()
+        if not self.added:
+            self._at_mask(torch.Tensor.mul_, scores, "keep", block, transposed)
+
+    def _at_mask(
+        self, apply: Callable[[Tensor, Tensor], Tensor], scores: Tensor, form: str, block: Block, transposed: bool
+    ) -> None:
         start, count = block.masked.start - block.keys.start, block.masked.stop - block.masked.start
-        if self.is_causal:
-            added = self.mask[0, 0, : block.rows.stop - block.rows.start, :count]
-            scores.narrow(1 if transposed else 2, start, count).add_(added.mT if transposed else added)
+        if count == 0:
             return
-        added = _part(self.mask, block.batch, block.heads, block.rows)[..., block.masked]
+        mask = getattr(self, form)
+        if self.is_causal:
+            part = mask[0, 0, : block.rows.stop - block.rows.start, :count]
+            apply(scores.narrow(1 if transposed else 2, start, count), part.mT if transposed else part)
+            return
+        part = _part(mask, block.batch, block.heads, block.rows)[..., block.masked]
         by_head = scores.unflatten(0, (block.batch.stop - block.batch.start, -1))
-        by_head.narrow(2 if transposed else 3, start, count).add_(added.mT if transposed else added)
+        apply(by_head.narrow(2 if transposed else 3, start, count), part.mT if transposed else part)
 
 
 def _part(x: Tensor, batch: slice, heads: slice, rows: slice) -> Tensor:
@@ -114,6 +168,8 @@ def _part(x: Tensor, batch: slice, heads: slice, rows: slice) -> Tensor:
 
 def _flat(x: Tensor, batch: slice, heads: slice, rows: slice) -> Tensor:
     """A block's part of a (B, H, length, width) tensor as (heads, rows, width)."""
+    if (batch.stop, heads.stop, rows.stop) == x.shape[:3] and batch.start == heads.start == rows.start == 0:
+        return x.flatten(0, 1)
     return x[batch, heads, rows].flatten(0, 1)
 
 
@@ -122,18 +178,21 @@ def plan(sizes: tuple[int, int, int, int], mask: Tensor | None, is_causal: bool)
 
     Args:
         sizes: batch, heads, queries, keys.
-        mask: (B or 1, H or 1, L or 1, S), added to the scores; None for no mask.
+        mask: (B or 1, H or 1, L or 1, S); True = keep, or added to the scores; None for no mask.
         is_causal: query i sees keys 0 … i.
     """
     batch, heads, queries, keys = sizes
-    rows = ROWS
+    threads, rows = torch.get_num_threads(), ROWS
     if is_causal or (mask is not None and mask.size(2) > 1):
         rows = min(ROWS_UNDER_A_MASK, max(FEWEST_ROWS, queries // PARTS_UNDER_A_MASK))
-    rows = max(1, min(rows, queries, BLOCK_SCORES // keys))
-    at_once = max(1, BLOCK_SCORES // (rows * keys))
+    # A batch of products is shared out by heads: each thread is to have one, in long sequences of twice the scores.
+    rows = max(1, min(rows, queries, 2 * SCORES // keys))
+    at_once = threads * max(1, SCORES // (rows * (math.ceil(keys / 2) if is_causal else keys)))
     items, together = max(1, at_once // heads), min(heads, at_once)
     parts = [slice(i, min(i + rows, queries)) for i in range(0, queries, rows)]
-    spans = _spans(mask, parts, keys) if mask is not None and queries * keys > SMALL else None
+    spans = None
+    if mask is not None and mask.size(1) == 1 and queries * keys > SMALL and not mild(mask):
+        spans = _spans(mask, parts, keys)
     blocks = []
     for b in range(0, batch, items):
         group = slice(b, min(b + items, batch))
@@ -152,6 +211,11 @@ def plan(sizes: tuple[int, int, int, int], mask: Tensor | None, is_causal: bool)
     return blocks
 
 
+def mild(mask: Tensor) -> bool:
+    """Whether a mask of numbers hides nothing, and so little that no exponential underflows that counts."""
+    return mask.dtype != torch.bool and float(mask.amin(-1).amin()) > MILD
+
+
 def _spans(mask: Tensor, parts: list[slice], keys: int) -> list[list[tuple[int, int, int]]]:
     """What the parts of the rows see, for each item of the batch, or once for all of them.
 
@@ -159,8 +223,9 @@ def _spans(mask: Tensor, parts: list[slice], keys: int) -> list[list[tuple[int, 
         The first key that is seen, the end of those that are, the first of them to which the mask does something.
     """
     by_part = [mask[:, :, part] if mask.size(2) > 1 else mask for part in parts[: None if mask.size(2) > 1 else 1]]
-    seen = torch.stack([(part != -math.inf).flatten(1, 2).any(1) for part in by_part], 1)
-    touched = torch.stack([(part != 0).flatten(1, 2).any(1) for part in by_part], 1)
+    boolean = mask.dtype == torch.bool
+    seen = torch.stack([(part if boolean else part != -math.inf).flatten(1, 2).any(1) for part in by_part], 1)
+    touched = torch.stack([(~part if boolean else part != 0).flatten(1, 2).any(1) for part in by_part], 1)
     places = torch.arange(keys, device=mask.device)
     first = torch.where(seen, places, keys).amin(-1, keepdim=True)
     last = torch.where(seen, places + 1, 0).amax(-1)
@@ -172,52 +237,62 @@ def _spans(mask: Tensor, parts: list[slice], keys: int) -> list[list[tuple[int, 
 
 def prepare(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Problem:
     """The problem of these tensors, all with four dimensions; see `Problem`."""
-    added = None
-    if mask is not None and mask.dtype == torch.bool:
-        added = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill_(~mask, -math.inf)
-    elif mask is not None:
-        added = mask
-    blocks = plan((query.size(0), query.size(1), query.size(2), key.size(2)), added, is_causal)
-    if is_causal:
-        most = max(block.rows.stop - block.rows.start for block in blocks)
-        added = query.new_full((most, most), -math.inf).triu(1)[None, None]
-    absorbing = mask is not None and mask.dtype != torch.bool
-    return Problem(query, key, value, added, is_causal, absorbing, scale, blocks)
+    blocks = plan((query.size(0), query.size(1), query.size(2), key.size(2)), mask, is_causal)
+    return Problem(query, key, value, mask, is_causal, scale, blocks)
 
 
 def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs, and what backward needs of each row.
 
     Returns:
-        The outputs (B, H, L, Ev); what was subtracted from the scores, and the sum of their exponentials,
-        both (B, H, L, 1). A row that sees no key has output 0 and sum 1.
+        The outputs (B, H, L, Ev); what was subtracted from the scores, (B, H, L, 1), or nothing, (0,); and the sum of
+        their exponentials, (B, H, L, 1). A row that sees no key has output 0 and sum 1.
     """
     query, key, value = problem.query, problem.key, problem.value
     out = _empty_laid_out_as(query, value.size(-1))
-    shifts, sums = query.new_zeros((*query.shape[:3], 1)), query.new_empty((*query.shape[:3], 1))
-    shifted, dead_rows = not bounded(problem), problem.mask is not None and not problem.is_causal
-    scratch = query.new_empty(max(block.score_count for block in problem.blocks))
-    products = query.new_empty(max(block.row_count for block in problem.blocks) * value.size(-1))
+    shifts, sums = query.new_empty(0), query.new_empty((*query.shape[:3], 1))
+    # Elsewhere than on a CPU to look at the sums would be to wait for them.
+    shifted = query.device.type != "cpu"
+    most = max(block.score_count for block in problem.blocks)
+    work = query.new_empty(most + max(block.row_count for block in problem.blocks) * value.size(-1))
     for block in problem.blocks:
         rows, keys = (block.batch, block.heads, block.rows), (block.batch, block.heads, block.keys)
         q, k, v = _flat(query, *rows), _flat(key, *keys), _flat(value, *keys)
-        scores = _view(scratch, q.size(0), q.size(1), k.size(1))
-        torch.baddbmm(scores, q, k.mT, beta=0, alpha=problem.scale, out=scores)
-        problem.apply_mask(scores, block)
-        if shifted and k.size(1) > 0:
-            shift = scores.amax(-1, keepdim=True)
-            if dead_rows:
-                shift.masked_fill_(shift == -math.inf, 0.0)
-            scores.sub_(shift)
+        scores, shift = _view(work, q.size(0), q.size(1), k.size(1)), None
+        while True:
+            torch.baddbmm(scores, q, k.mT, beta=0, alpha=problem.scale, out=scores)
+            if shifted or problem.added:
+                problem.add_mask(scores, block)
+            if shifted:
+                shift = _maximum(scores)
+            problem.exponentiate(scores, block, shift)
+            total = scores.sum(-1, keepdim=True)
+            if shifted or not lost(total):
+                break
+            shifted = True
+        if shift is not None:
+            shifts = shifts if shifts.numel() else torch.zeros_like(sums)
             _flat(shifts, *rows).copy_(shift)
-        total = scores.exp_().sum(-1, keepdim=True)
-        if dead_rows:
             total.masked_fill_(total == 0, 1.0)
         _flat(sums, *rows).copy_(total)
         part = _flat(out, *rows)
-        product = torch.bmm(scores, v, out=_view(products, *part.shape))
-        torch.div(product, total, out=part)
+        product = part if part.is_contiguous() else _view(work[most:], *part.shape)
+        torch.mul(torch.bmm(scores, v, out=product), total.reciprocal_(), out=part)
     return out, shifts, sums
+
+
+def _maximum(scores: Tensor) -> Tensor:
+    """The largest score of each row, 0 where it sees nothing."""
+    if scores.size(-1) == 0:
+        return scores.new_zeros((*scores.shape[:-1], 1))
+    found = scores.amax(-1, keepdim=True)
+    return found.masked_fill_(found == -math.inf, 0.0)
+
+
+def lost(sums: Tensor) -> bool:
+    """Whether a sum of exponentials of scores as they are is too large or too small, or no number."""
+    least, most = (float(x) for x in sums.aminmax())
+    return not (least >= 1 / SAFE and most <= SAFE)
 
 
 def backward(
@@ -229,30 +304,31 @@ def backward(
     """
     query, key, value = problem.query, problem.key, problem.value
     of_query, of_key, of_value = (_empty_laid_out_as(x, x.size(-1)) for x in (query, key, value))
-    for made in (of_query, of_key, of_value):
-        made.zero_()
+    # Every row is in one block, a key in as many as there are parts of the rows that see it.
+    whole = slice(0, query.size(2)), slice(0, key.size(2))
+    once = all((block.rows, block.keys) == whole for block in problem.blocks)
+    if not once:
+        of_key.zero_()
+        of_value.zero_()
     of_mask = None if mask_shape is None else query.new_zeros(mask_shape)
     most = max(block.score_count for block in problem.blocks)
-    scratch = query.new_empty(most), query.new_empty(most)
+    work = query.new_empty(2 * most)
     for block in problem.blocks:
         rows, keys = (block.batch, block.heads, block.rows), (block.batch, block.heads, block.keys)
-        q, do = _flat(query, *rows), _flat(cotangent, *rows) / _flat(sums, *rows)
-        along, shift = (do * _flat(out, *rows)).sum(-1, keepdim=True).neg_(), -_flat(shifts, *rows)
+        q, do = _flat(query, *rows), _flat(cotangent, *rows) * _flat(sums, *rows).reciprocal()
+        along = (do * _flat(out, *rows)).sum(-1, keepdim=True).neg_()
         k, v = _flat(key, *keys), _flat(value, *keys)
-        weights, of_scores = (_view(x, k.size(0), k.size(1), q.size(1)) for x in scratch)
-        if problem.absorbing:
-            torch.baddbmm(weights, k, q.mT, beta=0, alpha=problem.scale, out=weights)
-            problem.apply_mask(weights, block, transposed=True)
-            weights.add_(shift.mT)
-        else:
-            weights.copy_(shift.mT).baddbmm_(k, q.mT, alpha=problem.scale)
-            problem.apply_mask(weights, block, transposed=True)
-        weights.exp_()
+        weights, of_scores = (_view(x, k.size(0), k.size(1), q.size(1)) for x in (work, work[most:]))
+        shift = _flat(shifts, *rows).mT if shifts.numel() else None
+        torch.baddbmm(weights, k, q.mT, beta=0, alpha=problem.scale, out=weights)
+        if shift is not None or problem.added:
+            problem.add_mask(weights, block, transposed=True)
+        problem.exponentiate(weights, block, shift, transposed=True)
         of_scores.copy_(along.mT).baddbmm_(v, do.mT)
-        _add_product(_flat(of_value, *keys), weights, do)
+        _add_product(_flat(of_value, *keys), weights, do, fresh=once)
         of_scores.mul_(weights)
-        _add_product(_flat(of_key, *keys), of_scores, q, problem.scale)
-        _add_product(_flat(of_query, *rows), of_scores.mT, k, problem.scale)
+        _add_product(_flat(of_key, *keys), of_scores, q, problem.scale, fresh=once)
+        _add_product(_flat(of_query, *rows), of_scores.mT, k, problem.scale, fresh=True)
         if of_mask is not None:
             place = _part(of_mask, *rows)[..., block.keys]
             by_head = of_scores.mT.unflatten(0, (block.batch.stop - block.batch.start, -1))
@@ -260,10 +336,15 @@ def backward(
     return [of_query, of_key, of_value, of_mask]
 
 
-def _add_product(target: Tensor, left: Tensor, right: Tensor, factor: float = 1.0) -> None:
-    """Add factor · left · right. A batch of products goes head by head, and slowly, into what is not contiguous."""
+def _add_product(target: Tensor, left: Tensor, right: Tensor, factor: float = 1.0, fresh: bool = False) -> None:
+    """Add factor · left · right, or, to what is fresh, assign it.
+
+    A batch of products goes head by head, and slowly, into what is not contiguous.
+    """
     if target.is_contiguous():
-        target.baddbmm_(left, right, alpha=factor)
+        torch.baddbmm(target, left, right, beta=0 if fresh else 1, alpha=factor, out=target)
+    elif fresh:
+        torch.mul(torch.bmm(left, right), factor, out=target)
     else:
         target.add_(torch.bmm(left, right), alpha=factor)
 
@@ -278,17 +359,3 @@ def _empty_laid_out_as(x: Tensor, width: int) -> Tensor:
     if x.stride(2) > x.stride(1):
         return x.new_empty(length, batch, heads, width).permute(1, 2, 0, 3)
     return x.new_empty(batch, heads, length, width)
-
-
-def bounded(problem: Problem) -> bool:
-    """Whether the exponentials of all scores can be summed as they are, since |q·k| ≤ ‖q‖ ‖k‖.
-
-    Elsewhere than on a CPU to ask would be to wait, and for short sequences it would cost more than the maximum.
-    """
-    queries, keys, features = problem.query.size(2), problem.key.size(2), problem.query.size(3)
-    if problem.query.device.type != "cpu" or queries * keys < 2 * (queries + keys) * features:
-        return False
-    query, key = (float(x.norm(dim=-1).amax()) for x in (problem.query, problem.key))
-    mask = problem.mask if problem.absorbing else None
-    added = 0.0 if mask is None else float(mask.masked_fill(mask == -math.inf, 0.0).abs().amax())
-    return abs(problem.scale) * query * key + added < BOUND

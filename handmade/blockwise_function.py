@@ -5,6 +5,7 @@ forward pass of its own. What is not the first derivative in reverse mode, every
 core: the derivatives of derivatives, forward mode, and maps over batches.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from . import attention, blockwise_attention, masks
+from . import attention, blockwise_attention, masks, transforms
 from .precision import widen
 
 Tensors = tuple[Tensor | None, ...]
-KNOWS_TRANSFORMS = hasattr(Function, "setup_context")
 
 
 class Blockwise(Function):
@@ -134,6 +134,11 @@ class BlockwiseBackward(Function):
         return (*made, None)[:4], (0, 0, 0, 0 if len(made) == 4 else None)
 
 
+# `Function.apply` asks for the signature at each call, which takes longer to find than a short attention to compute.
+Blockwise.forward.__signature__ = inspect.signature(Blockwise.forward)  # type: ignore[attr-defined]
+BlockwiseBackward.forward.__signature__ = inspect.signature(BlockwiseBackward.forward)  # type: ignore[attr-defined]
+
+
 def plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Any:
     """What `Blockwise` gives, by the plain core, and zeros for what the plain gradients have no need of."""
     if is_causal:
@@ -201,13 +206,7 @@ def applicable(query: Tensor, key: Tensor) -> bool:
     It cannot where there is nothing to compute or nothing to compute with (the meta device), while a compiler traces,
     which could not look into the blocks, and in a torch whose functions do not know of torch.func.
     """
-    return (
-        KNOWS_TRANSFORMS
-        and not masks.compiling()
-        and query.numel() > 0
-        and key.numel() > 0
-        and query.device.type != "meta"
-    )
+    return transforms.functions_apply() and query.numel() > 0 and key.numel() > 0 and query.device.type != "meta"
 
 
 def blockwise(

@@ -8,7 +8,7 @@ A floating mask is added to the scores in both. Inside this package a mask of th
 import torch
 from torch import Tensor
 
-from . import checks
+from . import checks, transforms
 
 
 def generate_square_subsequent_mask(
@@ -50,7 +50,7 @@ def is_causal_mask(mask: Tensor | None, is_causal: bool | None, size: int) -> bo
     """
     if is_causal is not None or mask is None:
         return bool(is_causal)
-    if mask.device.type == "meta" or compiling() or tuple(mask.shape) != (size, size):
+    if mask.device.type == "meta" or transforms.compiling() or tuple(mask.shape) != (size, size):
         return False
     if mask.dtype != torch.bool and not mask.is_floating_point():
         return False  # the layers refuse it
@@ -121,9 +121,3 @@ def visible_columns(mask: Tensor | None, columns: int) -> Tensor | None:
     if mask is None or columns == 0:
         return mask
     return torch.cat([mask, mask.new_zeros(*mask.shape[:-1], columns)], dim=-1)
-
-
-def compiling() -> bool:
-    """Whether torch.compile is tracing."""
-    compiler = getattr(torch, "compiler", None)
-    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, init
 
-from . import checks
+from . import checks, transforms
+from .normalization_function import LayerNormalization, affine, normalize
 from .precision import widen
 
 
@@ -45,15 +46,11 @@ def layer_norm(
             checks.normalized_kind("input", input, parameter)
     dims = tuple(range(-len(normalized_shape), 0))
     x = widen(input.contiguous())
-    centered = x - x.mean(dims, keepdim=True)
-    variance = (centered * centered).mean(dims, keepdim=True)
-    y = centered * torch.rsqrt(variance + eps)
-    if weight is not None and bias is not None:
-        y = torch.addcmul(widen(bias), y, widen(weight))
-    elif weight is not None:
-        y = y * weight
-    elif bias is not None:
-        y = y + bias
+    weight, bias = (None if parameter is None else widen(parameter) for parameter in (weight, bias))
+    if transforms.functions_apply():
+        y = LayerNormalization.apply(x, weight, bias, dims, eps)
+    else:
+        y = affine(normalize(x, dims, eps)[0], weight, bias)
     return y.to(input.dtype)
 
 

@@ -16,7 +16,7 @@ import handmade
 from reference.weights import copy_weights
 
 from . import peak
-from .cores import CORES, MASKS, REFERENCE, Shape
+from .cores import CORES, LIMIT, MASKS, REFERENCE, Shape, products
 from .interleaved import pairs_in, take_turns
 
 SHAPES = (
@@ -34,7 +34,7 @@ def peaks() -> dict[torch.dtype, float]:
     return {dtype: peak.flops_per_second(dtype) for dtype in (torch.float32, torch.bfloat16)}
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", [*CORES, LIMIT])
 @pytest.mark.parametrize("direction", ["forward", "both"])
 @pytest.mark.parametrize(
     ("kind", "dtype"), [*((kind, "float32") for kind in MASKS), ("none", "bfloat16"), ("causal", "bfloat16")]
@@ -54,12 +54,14 @@ def bench_core(
         pytest.skip("it keeps all scores")
     if shape.queries != shape.keys and kind == "causal":
         pytest.skip("a single query sees everything")
+    if core == LIMIT and (dtype != "float32" or direction != "forward" or kind not in ("none", "causal")):
+        pytest.skip("the limit is that of the plainest calls")
     number, backward = getattr(torch, dtype), direction == "both"
     leaves = shape.tensors(number, backward)
     cotangent = torch.randn_like(leaves[0])
 
     def call_of(name: str) -> Callable[[], Any]:
-        attend = CORES[name](shape, kind, number)
+        attend = {**CORES, LIMIT: products}[name](shape, kind, number)
 
         def call() -> None:
             with torch.set_grad_enabled(backward):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from handmade import attention, masks
+from handmade import attention, blockwise_attention, masks
 from handmade.blockwise_function import blockwise
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -62,6 +62,29 @@ def _blockwise(shape: Shape, kind: str, dtype: torch.dtype) -> Attend:
     return lambda q, k, v: blockwise(q, k, v, mask, kind == "causal", 1 / math.sqrt(shape.width))
 
 
+def products(shape: Shape, kind: str, _dtype: torch.dtype) -> Attend:
+    """The two products of each block and nothing else: no core made of torch's operations can be faster."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = torch.empty(shape.batch, shape.heads, shape.queries, shape.width, dtype=q.dtype)
+        blocks = blockwise_attention.prepare(q, k, v, None, kind == "causal", 1.0).blocks
+        work = q.new_empty(max(block.score_count for block in blocks))
+        for block in blocks:
+            queries, keys, values, product = (
+                x[block.batch, block.heads, part].flatten(0, 1)
+                for x, part in ((q, block.rows), (k, block.keys), (v, block.keys), (out, block.rows))
+            )
+            scores = work[: block.score_count].view(queries.size(0), queries.size(1), keys.size(1))
+            torch.bmm(queries, keys.mT, out=scores)
+            if product.is_contiguous():
+                torch.bmm(scores, values, out=product)
+            else:
+                torch.bmm(scores, values)
+        return out
+
+    return attend
+
+
 def _torch(backend: Any) -> Callable[[Shape, str, torch.dtype], Attend]:
     def make(shape: Shape, kind: str, dtype: torch.dtype) -> Attend:
         mask = shape.mask(kind, dtype)
@@ -84,3 +107,5 @@ CORES: dict[str, Callable[[Shape, str, torch.dtype], Attend]] = {
     "torch": _torch(None),
 }
 REFERENCE = "torch"
+# Not a core but the limit of all: see `products`.
+LIMIT = "products alone"

@@ -12,6 +12,7 @@ STYLES = {
     "blockwise": ("#0072B2", "o"),
     "torch math": ("#999999", "^"),
     "torch": ("#D55E00", "D"),
+    "products alone": ("#CC79A7", "x"),
 }
 
 

@@ -61,7 +61,7 @@ class TorchInterface(Adapter):
             "ROWS": rows,
             "ROWS_UNDER_A_MASK": rows,
             "FEWEST_ROWS": 1,
-            "BLOCK_SCORES": scores,
+            "SCORES": scores,
             "SMALL": 0,
         }
         with mock.patch.multiple(blockwise_attention, **sizes):

@@ -51,7 +51,7 @@ FAULTS = (
         "every score called small",
         "No maximum is subtracted, whatever the scores.",
         ("NUM-01", "NUM-02"),
-        {f"{BLOCKS}.bounded": returning(lambda made, came: True)},
+        {f"{BLOCKS}.lost": returning(lambda made, came: False)},
         ATTENDING,
     ),
 )
