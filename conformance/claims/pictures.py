@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .figures import D_MODEL, DEPTHS, FIGURES, QUERIES, STARTS, gradients, products, saturation
+from .figures import D_MODEL, DEPTHS, FARTHEST, FIGURES, QUERIES, STARTS, gradients, products, saturation
 
 # Colours that stay apart for the colour-blind (Okabe and Ito); markers and dashes do without colour.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
@@ -71,17 +71,23 @@ def _saturation() -> Any:
         axes.set(xscale="log", xlabel="d_k", ylabel=label, ylim=limits)
         axes.set_xticks([one.d_k for one in chosen], [str(one.d_k) for one in chosen])
         axes.minorticks_off()
-    panels[0].legend(title="scores", loc="center left", bbox_to_anchor=(0, 0.55))
+    panels[1].legend(title="scores", loc="center right")
     figure.suptitle(f"Without the scaling a softmax over 16 keys saturates (means over {QUERIES} queries)")
     return figure
 
 
 def _products() -> Any:
     figure, axes = _panels(1, 7)
-    for p, values, dash in zip(STARTS, products(), ("-", "--", "-.", ":", (0, (5, 5)), (0, (1, 4))), strict=True):
-        axes.plot(values, color=BLUE if p == 0 else GREY, linestyle=dash, linewidth=2.2 if p == 0 else 1.2, label=f"{p}")
-    axes.set(xlabel="distance k", ylabel=f"PE(p) · PE(p + k) / {D_MODEL // 2}", ylim=(0, 1.05), xlim=(0, 100))
-    axes.legend(title="p")
+    distances = range(-FARTHEST, FARTHEST + 1)
+    first, *others = zip(STARTS, products(), strict=True)
+    axes.plot(distances, first[1], color=BLUE, linewidth=2, label=f"p = {first[0]}")
+    for shift, ((p, values), marker, colour) in enumerate(zip(others, ("o", "x"), (ORANGE, "black"), strict=True)):
+        chosen = slice(5 * shift, None, 10)
+        axes.plot(
+            distances[chosen], values[chosen], color=colour, marker=marker, fillstyle="none", linestyle="", label=f"p = {p}"
+        )
+    axes.set(xlabel="distance k", ylabel=f"PE(p) · PE(p + k) / {D_MODEL // 2}", ylim=(0, 1.05))
+    axes.legend()
     axes.set_title(f"The product of two position codes depends on their distance alone (width {D_MODEL})")
     return figure
 
