@@ -6,13 +6,15 @@ import warnings
 
 import pytest
 import torch
+from torch import Tensor
 
-from handmade import Linear, MultiheadAttention, generate_square_subsequent_mask
+from handmade import Linear, MultiheadAttention, SelfAttention, generate_square_subsequent_mask
+from handmade import text_layers
 from handmade.attention import attention
 
 from .claim import Claim
 from .figures import saturation
-from .measures import depends, initial, normal, random, same
+from .measures import depends, normal, random, same
 
 
 def test_rows_are_distributions() -> None:
@@ -117,8 +119,14 @@ def test_number_of_masks() -> None:
 
 
 def test_the_function_has_no_mask() -> None:
-    raise NotImplementedError(inspect.signature(attention), depends)
+    def first(words: Tensor) -> Tensor:
+        return text_layers.attention(words, words, words)[0]
+
+    assert "mask" not in " ".join(inspect.signature(text_layers.attention).parameters)
+    words = normal(5, 8)
+    assert text_layers.attention(words, words, words)[1].min() > 0
+    assert depends(first, words).all()
 
 
 def test_self_check() -> None:
-    raise NotImplementedError(initial)
+    assert random(lambda: SelfAttention(8))(normal(2, 5, 8)).shape == (2, 5, 8)

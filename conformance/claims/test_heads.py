@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from handmade import MultiheadAttention
+from handmade import MultiheadAttention, SelfAttention
 from handmade.attention import attention
 
 from .claim import Claim
@@ -90,7 +90,17 @@ def test_heads_differ() -> None:
 
 
 def test_one_head() -> None:
-    raise NotImplementedError
+    single, several, x = random(lambda: SelfAttention(8)), layer(heads=1), normal(2, 5, 8)
+    projections = (single.W_q, single.W_k, single.W_v)
+    assert several.in_proj_weight is not None
+    assert several.in_proj_bias is not None
+    with torch.no_grad():
+        several.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+        several.in_proj_bias.copy_(torch.cat([p.bias for p in projections if p.bias is not None]))
+        assert not same(several(x, x, x)[0], single(x), 0.1)
+        several.out_proj.weight.copy_(torch.eye(8))
+        several.out_proj.bias.zero_()
+    assert same(several(x, x, x)[0], single(x))
 
 
 def test_self_check() -> None:
