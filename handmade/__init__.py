@@ -1,16 +1,23 @@
 """A Transformer by hand: torch.nn's modules, written out on tensor operations."""
 
+from .activations import gelu, gelu_sigmoid, silu
 from .attention_function import scaled_dot_product_attention
 from .decoder import TransformerDecoder, TransformerDecoderLayer
 from .embedding import Embedding, TokenEmbedding
 from .encoder import TransformerEncoder, TransformerEncoderLayer
+from .grouped_query_attention import GroupedQueryAttention
 from .language_model import LanguageModel
 from .linear import Linear
 from .masks import generate_square_subsequent_mask
+from .mixture_of_experts import MixtureOfExperts, load_balancing_loss
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm, layer_norm
 from .positions import PositionalEncoding, sinusoidal
+from .rms_normalization import RMSNorm, rms_norm
+from .rotary import RotaryEmbedding, rotary_angles, rotate
+from .self_attention import SelfAttention
 from .sequence_model import SequenceModel
+from .swiglu import SwiGLU
 from .text_layers import ModelArgs
 from .text_model import TextModel
 from .training_loss import cross_entropy, log_softmax, shift_right
@@ -23,13 +30,19 @@ __all__ = [
     "Embedding",
     "Encoder",
     "FeedForward",
+    "GroupedQueryAttention",
     "LanguageModel",
     "LayerNorm",
     "Linear",
+    "MixtureOfExperts",
     "ModelArgs",
     "MultiheadAttention",
     "PositionalEncoding",
+    "RMSNorm",
+    "RotaryEmbedding",
+    "SelfAttention",
     "SequenceModel",
+    "SwiGLU",
     "TextModel",
     "TokenEmbedding",
     "Transformer",
@@ -39,10 +52,17 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "cross_entropy",
+    "gelu",
+    "gelu_sigmoid",
     "generate_square_subsequent_mask",
     "layer_norm",
+    "load_balancing_loss",
     "log_softmax",
+    "rms_norm",
+    "rotary_angles",
+    "rotate",
     "scaled_dot_product_attention",
     "shift_right",
+    "silu",
     "sinusoidal",
 ]

@@ -102,6 +102,7 @@ def _mixture_of_experts(case: Case) -> dict[str, Any]:
         "capacity_factor": case.capacity_factor,
         "activation": case.activation,
         "bias": case.bias,
+        "renormalize": case.renormalize,
     }
 
 
@@ -111,7 +112,9 @@ def _grouped_query_attention(case: Case) -> dict[str, Any]:
         "num_heads": case.heads,
         "num_kv_heads": case.key_heads or case.heads,
         "bias": case.bias,
-        "rotary": {"base": case.base, "interleaved": case.interleaved} if case.rotary else None,
+        "rotary": case.rotary,
+        "base": case.base,
+        "interleaved": case.interleaved,
     }
 
 
@@ -160,7 +163,9 @@ PARTS: dict[str, Component] = {
     "rms_norm": Component(("input",), (), _rms_norm, _same("input")),
     "swiglu": Component(("x",), (), _swiglu, _same("x")),
     "mixture_of_experts": Component(("x",), (), _mixture_of_experts, _experts),
-    "grouped_query_attention": Component(("x",), (_SELF,), _grouped_query_attention, _same("x", is_causal="is_causal")),
+    "grouped_query_attention": Component(
+        ("x",), (_SELF,), _grouped_query_attention, _same("x", is_causal="is_causal", offset="first")
+    ),
     "self_attention": Component(("x",), (_SELF,), _self_attention, _same("x")),
     "cross_entropy": Component(("input",), (), _cross_entropy, _logits),
     # Models and what is decoded from them have no oracle: their clauses are about what they do.
