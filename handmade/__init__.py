@@ -3,6 +3,7 @@
 from .attention_function import scaled_dot_product_attention
 from .decoder import TransformerDecoder, TransformerDecoderLayer
 from .encoder import TransformerEncoder, TransformerEncoderLayer
+from .kv_cache import KeyValueCache
 from .linear import Linear
 from .masks import generate_square_subsequent_mask
 from .multihead_attention import MultiheadAttention
@@ -10,6 +11,7 @@ from .normalization import LayerNorm, layer_norm
 from .transformer import Transformer
 
 __all__ = [
+    "KeyValueCache",
     "LayerNorm",
     "Linear",
     "MultiheadAttention",
