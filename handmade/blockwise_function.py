@@ -15,6 +15,7 @@ from torch.autograd import Function
 
 from . import attention, blockwise_attention, masks
 from .precision import widen
+from .tracing import compiling
 
 Tensors = tuple[Tensor | None, ...]
 KNOWS_TRANSFORMS = hasattr(Function, "setup_context")
@@ -202,11 +203,7 @@ def applicable(query: Tensor, key: Tensor) -> bool:
     which could not look into the blocks, and in a torch whose functions do not know of torch.func.
     """
     return (
-        KNOWS_TRANSFORMS
-        and not masks.compiling()
-        and query.numel() > 0
-        and key.numel() > 0
-        and query.device.type != "meta"
+        KNOWS_TRANSFORMS and not compiling() and query.numel() > 0 and key.numel() > 0 and query.device.type != "meta"
     )
 
 

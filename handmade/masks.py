@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from . import checks
+from .tracing import compiling
 
 
 def generate_square_subsequent_mask(
@@ -121,9 +122,3 @@ def visible_columns(mask: Tensor | None, columns: int) -> Tensor | None:
     if mask is None or columns == 0:
         return mask
     return torch.cat([mask, mask.new_zeros(*mask.shape[:-1], columns)], dim=-1)
-
-
-def compiling() -> bool:
-    """Whether torch.compile is tracing."""
-    compiler = getattr(torch, "compiler", None)
-    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
