@@ -105,6 +105,16 @@ class Trial:
         if not isinstance(self.adapter, TorchInterface):
             raise Unsupported("it has an interface of its own, and the clause is about torch's")
 
+    @property
+    def names(self) -> Any:
+        """Where the subject's own classes and functions are looked up: torch.nn, or the handmade package.
+
+        Raises:
+            Unsupported: the subject has an interface of its own.
+        """
+        self._require_torch_interface()
+        return self.adapter.namespace.modules  # type: ignore[attr-defined]
+
     def call_arguments(self, inputs: Inputs | None = None, gradient: bool = False) -> dict[str, Any]:
         """The arguments of the case as torch's forward takes them."""
         return arguments.tensors(inputs or self.inputs, gradient)
@@ -245,6 +255,7 @@ class Trial:
             terms,
             run.typical_error if kind == "gradient" else 0.0,
             [value for one in run.witnesses.neighbours if (value := of(one)) is not None],
+            run.witnesses.alone,
         )
         if self.subject.is_torch and comparison.verdict.fails:
             comparison = dataclasses.replace(comparison, verdict=Verdict.TORCH_DIFFERS)
