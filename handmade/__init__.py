@@ -1,7 +1,9 @@
 """A Transformer by hand: torch.nn's modules, written out on tensor operations."""
 
 from .attention_function import scaled_dot_product_attention
+from .beams import beam_search
 from .decoder import TransformerDecoder, TransformerDecoderLayer
+from .decoding import Decoded, greedy
 from .embedding import Embedding, TokenEmbedding
 from .encoder import TransformerEncoder, TransformerEncoderLayer
 from .kv_cache import KeyValueCache
@@ -10,10 +12,13 @@ from .masks import generate_square_subsequent_mask
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm, layer_norm
 from .positions import PositionalEncoding, sinusoidal
+from .sampling import distribution, sample
+from .strategies import decode
 from .training_loss import cross_entropy, log_softmax, shift_right
 from .transformer import Transformer
 
 __all__ = [
+    "Decoded",
     "Embedding",
     "KeyValueCache",
     "LayerNorm",
@@ -26,10 +31,15 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "beam_search",
     "cross_entropy",
+    "decode",
+    "distribution",
     "generate_square_subsequent_mask",
+    "greedy",
     "layer_norm",
     "log_softmax",
+    "sample",
     "scaled_dot_product_attention",
     "shift_right",
     "sinusoidal",
