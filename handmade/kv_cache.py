@@ -82,6 +82,23 @@ class KeyValueCache:
         self.length = 0
         self._keep: Tensor | None = None
 
+    def new_ids(self, name: str, ids: Tensor, vocabulary: int, device: torch.device) -> Tensor:
+        """Ids (N,) or (N, n) of new positions as (N, n).
+
+        Raises:
+            TypeError: ids that are neither int32 nor int64.
+            ValueError: ids outside the vocabulary, none at all, another batch size than the cache's.
+        """
+        checks.tensor(name, ids)
+        new = ids.unsqueeze(1) if ids.dim() == 1 else ids
+        checks.token_ids(name, new, vocabulary, device)
+        self._check_batch(name, new.size(0))
+        return new
+
+    def _check_batch(self, name: str, batch: int) -> None:
+        if batch != self.batch_size:
+            raise ValueError(f"{name}: expected the batch size of the cache, {self.batch_size}, got {batch}")
+
     def extend(
         self, name: str, x: Tensor, attn: MultiheadAttention, hidden: Tensor | None, hidden_name: str
     ) -> Tensor | None:
@@ -104,8 +121,7 @@ class KeyValueCache:
         checks.sequence(name, x, attn.embed_dim, "d_model", dim=3)
         checks.same_kind(name, x, "the parameters", attn.out_proj.weight)
         batch, positions = sizes(x, attn)
-        if batch != self.batch_size:
-            raise ValueError(f"{name}: expected the batch size of the cache, {self.batch_size}, got {batch}")
+        self._check_batch(name, batch)
         if positions == 0:
             raise ValueError(f"{name}: expected at least one position, got {tuple(x.shape)}")
         if hidden is not None:
@@ -148,6 +164,11 @@ class KeyValueCache:
 def sizes(x: Tensor, attn: MultiheadAttention) -> tuple[int, int]:
     """Batch size and length of a batch of sequences, in the layout of an attention."""
     return (x.size(0), x.size(1)) if attn.batch_first else (x.size(1), x.size(0))
+
+
+def some(hidden: Tensor | None) -> Tensor | None:
+    """The mask, or None where it hides nothing, so that nothing need be done about it."""
+    return hidden if hidden is not None and bool(hidden.any()) else None
 
 
 def check_hidden(name: str, hidden: Tensor, shape: tuple[int, int]) -> None:
