@@ -75,7 +75,9 @@ def beam_search(
     batch, longest = ids.shape
     shortest = int(starts.min())
     for position in range(1, shortest):
-        _, state = step(ids[:, position - 1], state)
+        logits, state = step(ids[:, position - 1], state)
+        if position == 1:
+            rules.check(logits, ids)
 
     # Beams of a sequence stand next to each other; at first only one of them is not empty.
     state = reorder(state, torch.arange(batch, device=ids.device).repeat_interleave(width))

@@ -71,15 +71,15 @@ class Rules:
             raise ValueError(f"min_length: expected at most max_length={self.max_length}, got {self.min_length}")
 
     def check(self, logits: Tensor, prompts: Tensor) -> None:
-        """The logits are those of a step, and all ids are of its vocabulary."""
+        """The logits of a first step are such, and all ids are of its vocabulary; the step itself sees the first ids."""
         checks.tensor("logits", logits)
         if logits.dim() != 2 or logits.size(0) != prompts.size(0):
             raise ValueError(f"step: expected logits of shape ({prompts.size(0)}, V), got {tuple(logits.shape)}")
         vocabulary = logits.size(1)
-        checks.indices("prompts", prompts, vocabulary, prompts.device)
         for name, id in (("end", self.end), ("pad", self.pad)):
             if id is not None and id >= vocabulary:
                 raise ValueError(f"{name}: expected an id from 0 to {vocabulary - 1}, got {id}")
+        checks.indices("prompts", prompts, vocabulary, prompts.device)
 
     def log_probabilities(self, logits: Tensor, lengths: Tensor) -> Tensor:
         """Those of the next token; −∞ for the end token where a sequence is too short to end.
