@@ -93,7 +93,7 @@ def _gradients(depth: int, norm_first: bool, seed: int) -> list[float]:
     stack = initial(make, seed)
     output = stack(normal(2, 16, d, seed=100 + seed))
     (output * normal(*output.shape, seed=200 + seed)).mean((0, 1)).sum().backward()
-    return [_norm(layer.linear2.weight.grad) for layer in stack.layers]
+    return [_norm(parameter.grad) for name, parameter in stack.named_parameters() if name.endswith("linear2.weight")]
 
 
 def _norm(gradient: Tensor | None) -> float:
@@ -137,9 +137,7 @@ def _product_rows() -> list[tuple[str, ...]]:
 
 def _gradient_rows() -> list[tuple[str, ...]]:
     post, pre = gradients(False), gradients(True)
-    return [
-        (str(n), *(f"{value:.3f}" for value in (post[n][0], post[n][-1], pre[n][0], pre[n][-1]))) for n in DEPTHS
-    ]
+    return [(str(n), *(f"{value:.3f}" for value in (post[n][0], post[n][-1], pre[n][0], pre[n][-1]))) for n in DEPTHS]
 
 
 FIGURES = {

@@ -26,7 +26,7 @@ def random(make: Callable[[], AModule], seed: int = 0) -> AModule:
     module = initial(make, seed)
     with torch.no_grad():
         for i, parameter in enumerate(module.parameters()):
-            parameter += 0.2 * normal(*parameter.shape, seed=1000 * (seed + 1) + i)
+            parameter.add_(0.2 * normal(*parameter.shape, seed=1000 * (seed + 1) + i))
     return module
 
 

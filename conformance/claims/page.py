@@ -33,7 +33,11 @@ def page() -> str:
     for theme, title in THEMES.items():
         chosen = [claim for claim in claims if claim.theme == theme]
         lines += ["", f"## {title}", "", f"Tests: [`test_{theme}.py`](test_{theme}.py)."]
-        lines += ["", "| id | claim | where | verdict | condition, counterexample, figures | test |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| id | claim | where | verdict | condition, counterexample, figures | test |",
+            "|---|---|---|---|---|---|",
+        ]
         lines += map(_row, chosen)
         for claim in chosen:
             if claim.picture:

@@ -84,7 +84,13 @@ def _products() -> Any:
     for shift, ((p, values), marker, colour) in enumerate(zip(others, ("o", "x"), (ORANGE, "black"), strict=True)):
         chosen = slice(5 * shift, None, 10)
         axes.plot(
-            distances[chosen], values[chosen], color=colour, marker=marker, fillstyle="none", linestyle="", label=f"p = {p}"
+            distances[chosen],
+            values[chosen],
+            color=colour,
+            marker=marker,
+            fillstyle="none",
+            linestyle="",
+            label=f"p = {p}",
         )
     axes.set(xlabel="distance k", ylabel=f"PE(p) · PE(p + k) / {D_MODEL // 2}", ylim=(0, 1.05))
     axes.legend()
@@ -101,7 +107,11 @@ def _gradients() -> Any:
         by_depth.plot(DEPTHS, [norms[n][-1] for n in DEPTHS], color=colour, marker=marker, label=name)
     first = gradients(True)[DEPTHS[0]][-1]
     by_depth.plot(
-        DEPTHS, [first * (DEPTHS[0] / n) ** 0.5 for n in DEPTHS], color=GREY, linestyle=":", label="1 / √(number of layers)"
+        DEPTHS,
+        [first * (DEPTHS[0] / n) ** 0.5 for n in DEPTHS],
+        color=GREY,
+        linestyle=":",
+        label="1 / √(number of layers)",
     )
     by_layer.set(xlabel=f"layer of {deepest}, from the input", ylabel="gradient norm", ylim=(0, None))
     by_layer.set_title(f"Each layer of a stack of {deepest}")

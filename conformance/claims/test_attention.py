@@ -1,6 +1,7 @@
 """Claims on attention by one head."""
 
 import inspect
+import itertools
 import math
 import warnings
 
@@ -8,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from handmade import Linear, MultiheadAttention, SelfAttention, generate_square_subsequent_mask
-from handmade import text_layers
+from handmade import Linear, MultiheadAttention, SelfAttention, generate_square_subsequent_mask, text_layers
 from handmade.attention import attention
 
 from .claim import Claim
@@ -65,7 +65,7 @@ def test_saturation(claim: Claim) -> None:
     claim.states("weights is {:.2f} on average, scaled {:.2f}", *last)
     claim.states("falls from {:.2f} at d_k = 4 to {:.2f}", plain[0].gradient, plain[-1].gradient)
     claim.states("stays at {:.2f}", scaled[-1].gradient)
-    for smaller, larger in zip(plain, plain[1:], strict=False):
+    for smaller, larger in itertools.pairwise(plain):
         assert larger.largest > smaller.largest
         assert larger.entropy < smaller.entropy
         assert larger.gradient < smaller.gradient

@@ -27,7 +27,7 @@ def test_size_of_embeddings(claim: Claim) -> None:
     embedding = initial(lambda: TokenEmbedding(1000, d))
     with torch.no_grad():
         standard = rms(embedding(ids))
-        embedding.emb.weight /= math.sqrt(d)
+        embedding.emb.weight.div_(math.sqrt(d))
         small = rms(embedding(ids))
     claim.states("rms {:.2f} against {:.2f}", small, code)
     claim.states("rms {:.1f} against {:.2f}", standard, code)

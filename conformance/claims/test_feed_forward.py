@@ -22,7 +22,7 @@ from handmade import (
     silu,
 )
 from handmade.activations import relu
-from handmade.mixture_of_experts import route
+from handmade.mixture_of_experts import Expert, route
 
 from .claim import Claim
 from .measures import depends, normal, parameters, random, same
@@ -134,7 +134,9 @@ def test_experts(claim: Claim) -> None:
     before = mixture(word)[0]
     for number in range(8):
         changed = copy.deepcopy(mixture)
-        nn.init.zeros_(changed.experts[number].linear2.weight)
+        expert = changed.experts[number]
+        assert isinstance(expert, Expert)
+        nn.init.zeros_(expert.linear2.weight)
         assert torch.equal(changed(word)[0], before) == (number not in chosen)
     many = route(mixture.router(normal(100, 16)), 2).experts
     assert len(set(many.flatten().tolist())) > 4

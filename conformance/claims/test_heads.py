@@ -36,7 +36,8 @@ def test_joined_matrices(claim: Claim) -> None:
     x, matrices = normal(5, 8), normal(4, 8, 2, seed=1)
     assert same(torch.cat([x @ m for m in matrices], -1), x @ torch.cat(list(matrices), -1))
     q, k, v = (normal(5, 8, seed=seed) for seed in (2, 3, 4))
-    by_head = [attention(*(y[:, i : i + 2] for y in (q, k, v)))[0] for i in range(0, 8, 2)]
+    parts = [slice(i, i + 2) for i in range(0, 8, 2)]
+    by_head = [attention(q[:, part], k[:, part], v[:, part])[0] for part in parts]
     claim.states("({:.2f} apart)", apart(torch.cat(by_head, -1), attention(q, k, v)[0]))
 
 
@@ -75,7 +76,7 @@ def test_no_network_after_the_heads() -> None:
 
     attn, a, b = layer(), normal(5, 8), normal(5, 8, seed=1)
     q, k, v = attn.project(*(a.unsqueeze(1),) * 3, self_attention=True)
-    context, _ = attention(*(attn.split_heads(x) for x in (q, k, v)))
+    context, _ = attention(attn.split_heads(q), attn.split_heads(k), attn.split_heads(v))
     assert same(attn.out_proj(attn.join_heads(context))[:, 0], attn(*(a.unsqueeze(0),) * 3)[0][0])
     assert same(after(a + b), after(a) + after(b))
     assert same(after(-3 * a), -3 * after(a))
@@ -99,6 +100,7 @@ def test_one_head() -> None:
         several.in_proj_bias.copy_(torch.cat([p.bias for p in projections if p.bias is not None]))
         assert not same(several(x, x, x)[0], single(x), 0.1)
         several.out_proj.weight.copy_(torch.eye(8))
+        assert several.out_proj.bias is not None
         several.out_proj.bias.zero_()
     assert same(several(x, x, x)[0], single(x))
 

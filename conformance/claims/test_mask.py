@@ -54,7 +54,9 @@ def test_mask_after_softmax(claim: Claim) -> None:
 
 
 def test_causal_dependence() -> None:
-    _, weights = attention(normal(5, 8), normal(5, 8, seed=1), normal(5, 8, seed=2), causal_keep(5, 5, torch.device("cpu")))
+    _, weights = attention(
+        normal(5, 8), normal(5, 8, seed=1), normal(5, 8, seed=2), causal_keep(5, 5, torch.device("cpu"))
+    )
     assert torch.equal(weights > 0, BEFORE)
 
 
@@ -74,7 +76,7 @@ def test_triangle() -> None:
     mask = torch.full((1, 1, 6, 6), -torch.inf, dtype=torch.float64).triu(1)
     assert torch.equal(mask[0, 0, :4, :4], CAUSAL)
     assert (mask[0, 0].diagonal() == 0).all()
-    assert torch.equal(CAUSAL == -torch.inf, torch.ones(4, 4, dtype=torch.bool).triu(1))
+    assert torch.equal(CAUSAL.isneginf(), torch.ones(4, 4, dtype=torch.bool).triu(1))
     q = normal(2, 3, 4, 8)
     _, weights = attention(q, q, q, mask[:, :, :4, :4])
     assert (weights.triu(1) == 0).all()
@@ -86,7 +88,10 @@ def test_padding() -> None:
     out = model(x, src_key_padding_mask=padding)
     assert same(out[1, :3], model(x[1:, :3])[0])
     assert apart(model(x)[1, :3], out[1, :3]) > 0.1
-    _, weights = model.layers[0].self_attn(x, x, x, padding)
+    first = model.layers[0]
+    assert isinstance(first, TransformerEncoderLayer)
+    _, weights = first.self_attn(x, x, x, padding)
+    assert weights is not None
     assert (weights[1, :, 3:] == 0).all()
     assert out[1, 3:].abs().min() > 0
 

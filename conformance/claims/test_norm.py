@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from handmade import LayerNorm, RMSNorm, Transformer, TransformerEncoderLayer
+from handmade import LayerNorm, RMSNorm, Transformer, TransformerEncoder, TransformerEncoderLayer
 from handmade.activations import relu
 from handmade.feed_forward import feed_forward
 
@@ -78,6 +78,7 @@ def test_two_places() -> None:
 def test_residual_path() -> None:
     stack = random(lambda: Transformer(8, 2, 3, 3, 16, norm_first=True)).encoder
     x = y = normal(5, 2, 8)
+    assert isinstance(stack, TransformerEncoder)
     for layer in stack.layers:
         y = layer(y)
     assert isinstance(stack.norm, LayerNorm)
@@ -98,6 +99,7 @@ def test_gradients_at_initialisation(claim: Claim) -> None:
 
 def test_rms_norm() -> None:
     norm, x = random(lambda: RMSNorm(8, eps=1e-5)), 2 + normal(4, 8)
+    assert norm.weight is not None
     expected = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight
     assert same(norm(x), expected)
     assert [name for name, _ in norm.named_parameters()] == ["weight"]

@@ -46,7 +46,11 @@ def test_self_checks() -> None:
     assert out.shape == (2, n, d)
     assert torch.equal(out[0, 0, 0::2], torch.zeros(d // 2))
     assert torch.equal(out[0, 0, 1::2], torch.ones(d // 2))
-    for position, dimension, value in ((1, 0, math.sin(1)), (1, 1, math.cos(1)), (3, 2, math.sin(3 / 10000 ** (2 / 8)))):
+    for position, dimension, value in (
+        (1, 0, math.sin(1)),
+        (1, 1, math.cos(1)),
+        (3, 2, math.sin(3 / 10000 ** (2 / 8))),
+    ):
         assert out[0, position, dimension].item() == pytest.approx(value, rel=1e-6)
     assert torch.equal(out[0], out[1])
     assert list(encoding.parameters()) == []

@@ -79,7 +79,9 @@ def left_over(norm_first: bool, published: bool = False) -> float:
 def test_sum_of_layers(claim: Claim) -> None:
     assert left_over(norm_first=True) < 1e-14
     post, published = left_over(norm_first=False), left_over(norm_first=True, published=True)
-    claim.states("{:.2f} under Post-Norm, torch's default, where a norm follows every sum, and {:.2f} in", post, published)
+    claim.states(
+        "{:.2f} under Post-Norm, torch's default, where a norm follows every sum, and {:.2f} in", post, published
+    )
 
 
 def test_a_layer_may_take_it_away() -> None:

@@ -18,7 +18,9 @@ FOUR = ("TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoder", "
 
 def count(module: nn.Module, kind: str) -> int:
     """How many parts of a class of this name a module has, in itself and in its parts but the attentions."""
-    inside = [part for attn in module.modules() if "Multihead" in type(attn).__name__ for part in list(attn.modules())[1:]]
+    inside = [
+        part for attn in module.modules() if "Multihead" in type(attn).__name__ for part in list(attn.modules())[1:]
+    ]
     return sum(type(part).__name__ == kind and all(part is not i for i in inside) for part in module.modules())
 
 
