@@ -6,6 +6,7 @@ from .decoder import TransformerDecoder, TransformerDecoderLayer
 from .embedding import Embedding, TokenEmbedding
 from .encoder import TransformerEncoder, TransformerEncoderLayer
 from .grouped_query_attention import GroupedQueryAttention
+from .language_model import LanguageModel
 from .linear import Linear
 from .masks import generate_square_subsequent_mask
 from .mixture_of_experts import MixtureOfExperts, load_balancing_loss
@@ -15,24 +16,37 @@ from .positions import PositionalEncoding, sinusoidal
 from .rms_normalization import RMSNorm, rms_norm
 from .rotary import RotaryEmbedding, rotary_angles, rotate
 from .self_attention import SelfAttention
+from .sequence_model import SequenceModel
 from .swiglu import SwiGLU
+from .text_layers import ModelArgs
+from .text_model import TextModel
 from .training_loss import cross_entropy, log_softmax, shift_right
 from .transformer import Transformer
+from .tutorial import Decoder, DecoderBlock, Encoder, FeedForward, TransformerBlock
 
 __all__ = [
+    "Decoder",
+    "DecoderBlock",
     "Embedding",
+    "Encoder",
+    "FeedForward",
     "GroupedQueryAttention",
+    "LanguageModel",
     "LayerNorm",
     "Linear",
     "MixtureOfExperts",
+    "ModelArgs",
     "MultiheadAttention",
     "PositionalEncoding",
     "RMSNorm",
     "RotaryEmbedding",
     "SelfAttention",
+    "SequenceModel",
     "SwiGLU",
+    "TextModel",
     "TokenEmbedding",
     "Transformer",
+    "TransformerBlock",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",

@@ -136,6 +136,25 @@ def indices(
         raise ValueError(f"{name}: expected integers from 0 to {size - 1}, got {int(value[outside][0])}")
 
 
+def within(name: str, value: int, size: int) -> None:
+    """`value` is an integer from 0 to size − 1."""
+    integer(name, value)
+    if not 0 <= value < size:
+        raise ValueError(f"{name}: expected an integer from 0 to {size - 1}, got {value}")
+
+
+def token_ids(name: str, value: Tensor, size: int, device: torch.device, longest: int | None = None) -> None:
+    """`value` is a batch of sequences of at least one id of a vocabulary of `size`, and of at most `longest`."""
+    tensor(name, value)
+    if value.dim() != 2:
+        raise ValueError(f"{name}: expected ids (batch, length), got shape {_shape(value)}")
+    if value.size(1) == 0:
+        raise ValueError(f"{name}: expected at least one id in each sequence, got shape {_shape(value)}")
+    if longest is not None and value.size(1) > longest:
+        raise ValueError(f"{name}: expected at most block_size={longest} ids in each sequence, got {value.size(1)}")
+    indices(name, value, size, device)
+
+
 def normalized_kind(name: str, value: Tensor, parameter: Tensor) -> None:
     """`value` has the dtype of the norm's parameter, which may be float32 for a half; under autocast any."""
     widened = value.dtype in HALVES and parameter.dtype == torch.float32
