@@ -50,6 +50,7 @@ ARITHMETIC = {
     *("slice", "slice_backward", "select", "select_backward", "split", "split_with_sizes", "repeat_interleave", "cat"),
     *("clone", "copy_", "detach", "alias", "index_select", "index_add", "gather", "scatter_add", "arange", "stack"),
     *("sin", "cos", "log", "baddbmm", "baddbmm_", "sub_", "exp_", "neg_", "masked_fill_"),
+    *("sigmoid", "sigmoid_backward", "sort", "scatter", "nonzero", "cumsum", "unbind"),
 }  # fmt: skip
 
 
