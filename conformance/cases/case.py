@@ -60,6 +60,7 @@ class Case:
     experts: int = 4
     top_k: int = 2
     capacity_factor: float | None = None
+    renormalize: bool = True
     tied: bool = False
     # How it is called
     mode: str = "train"

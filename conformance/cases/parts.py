@@ -22,8 +22,11 @@ def _same(name: str, **flags: str) -> Any:
     return shapes
 
 
-def _tokens(case: Case) -> Shapes:
-    return Shapes({}, ((*_size(case), case.d_model),), {"input": (_size(case), case.vocabulary)})
+def _tokens(name: str) -> Any:
+    def shapes(case: Case) -> Shapes:
+        return Shapes({}, ((*_size(case), case.d_model),), {name: (_size(case), case.vocabulary)})
+
+    return shapes
 
 
 def _heads(case: Case) -> Shapes:
@@ -102,6 +105,7 @@ def _mixture_of_experts(case: Case) -> dict[str, Any]:
         "capacity_factor": case.capacity_factor,
         "activation": case.activation,
         "bias": case.bias,
+        "renormalize": case.renormalize,
     }
 
 
@@ -111,7 +115,9 @@ def _grouped_query_attention(case: Case) -> dict[str, Any]:
         "num_heads": case.heads,
         "num_kv_heads": case.key_heads or case.heads,
         "bias": case.bias,
-        "rotary": {"base": case.base, "interleaved": case.interleaved} if case.rotary else None,
+        "rotary": case.rotary,
+        "base": case.base,
+        "interleaved": case.interleaved,
     }
 
 
@@ -153,14 +159,16 @@ def _language_model(case: Case) -> dict[str, Any]:
 
 
 PARTS: dict[str, Component] = {
-    "embedding": Component((), (), _embedding, _tokens),
-    "token_embedding": Component((), (), _token_embedding, _tokens),
+    "embedding": Component((), (), _embedding, _tokens("input")),
+    "token_embedding": Component((), (), _token_embedding, _tokens("ids")),
     "positional_encoding": Component(("x",), (), _positional_encoding, _same("x", offset="first")),
     "rotary": Component(("x",), (), _rotary, _heads),
-    "rms_norm": Component(("input",), (), _rms_norm, _same("input")),
+    "rms_norm": Component(("x",), (), _rms_norm, _same("x")),
     "swiglu": Component(("x",), (), _swiglu, _same("x")),
     "mixture_of_experts": Component(("x",), (), _mixture_of_experts, _experts),
-    "grouped_query_attention": Component(("x",), (_SELF,), _grouped_query_attention, _same("x", is_causal="is_causal")),
+    "grouped_query_attention": Component(
+        ("x",), (_SELF,), _grouped_query_attention, _same("x", is_causal="is_causal", offset="first")
+    ),
     "self_attention": Component(("x",), (_SELF,), _self_attention, _same("x")),
     "cross_entropy": Component(("input",), (), _cross_entropy, _logits),
     # Models and what is decoded from them have no oracle: their clauses are about what they do.

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import torch.nn.functional as F
 from torch import nn
 
 import handmade
@@ -25,7 +24,8 @@ HANDMADE = Namespace(
     handmade,
     {
         "gelu_tanh": functools.partial(activations.gelu, approximate="tanh"),
-        "silu": F.silu,
+        "silu": activations.silu,
+        "gelu_sigmoid": activations.gelu_sigmoid,
         "gelu_callable": activations.gelu,
         "gelu_tanh_module": nn.GELU(approximate="tanh"),
     },
