@@ -64,7 +64,7 @@ def forward(made: handmade.SequenceModel, batch: int, length: int) -> Callable[[
 def bench_step(benchmark: BenchmarkFixture, length: int, batch: int) -> None:
     """STEPS steps at a length; the ratio is the time of as many at length 64 over theirs."""
     made = model()
-    benchmark.group = f"{STEPS} steps with a cache, batch {batch}, against length {SHORT}"
+    benchmark.group = f"decoding {batch}: to length {SHORT}"
     _measure(benchmark, steps(made, batch, length), steps(made, batch, SHORT), 1.0)
     benchmark.extra_info.update(core=f"length {length}", length=length, batch=batch)
 
@@ -74,7 +74,7 @@ def bench_step(benchmark: BenchmarkFixture, length: int, batch: int) -> None:
 def bench_without(benchmark: BenchmarkFixture, length: int, batch: int) -> None:
     """STEPS steps at a length; the ratio is the time of as many without the cache over theirs."""
     made = model()
-    benchmark.group = f"{STEPS} steps with a cache, batch {batch}, against without"
+    benchmark.group = f"decoding {batch}: to no cache"
     _measure(benchmark, steps(made, batch, length), forward(made, batch, length), float(STEPS))
     benchmark.extra_info.update(core=f"length {length}", length=length, batch=batch)
 
@@ -92,7 +92,7 @@ def bench_text(benchmark: BenchmarkFixture) -> None:
         return lambda: handmade.greedy(step, state(), start, TEXT)
 
     call, other = text(made.step, lambda: made.start(src)), text(without, lambda: start[:, :0])
-    benchmark.group = f"a text of {TEXT} tokens with a cache, against without"
+    benchmark.group = f"{TEXT} tokens: to no cache"
     benchmark.pedantic(call, rounds=3, warmup_rounds=1)
     turns = take_turns(other, call, 3)
     benchmark.extra_info.update(core="greedy", ratio=round(turns.ratio, 3), cpu_ms=round(1e3 * turns.cpu_seconds[1], 1))

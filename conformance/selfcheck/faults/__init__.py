@@ -6,6 +6,8 @@ import pkgutil
 from . import (
     attention_core,
     blocks,
+    caches,
+    decoding,
     dropout,
     feed_forward,
     gradients,
@@ -35,6 +37,8 @@ FAULTS: tuple[Fault, ...] = (
     *gradients.FAULTS,
     *precision.FAULTS,
     *state.FAULTS,
+    *caches.FAULTS,
+    *decoding.FAULTS,
 )
 # What looks like a fault and is none, with the reason.
 EQUIVALENT: dict[str, str] = {**masks.EQUIVALENT}
