@@ -50,7 +50,7 @@ def test_dense(trial: Trial) -> None:
         torch.autograd.grad(made, list(leaves.values()), along, allow_unused=True) for made in (sparse, dense)
     )
     for name, mine, theirs in zip(leaves, found, expected, strict=True):
-        if theirs is not None and float(theirs.abs().max()) > 1e-9:
+        if theirs is not None and float(theirs.abs().max()) > 1e-12:
             trial.require_same(f"gradient of {name}", None if mine is None else array(mine), array(theirs))
 
 

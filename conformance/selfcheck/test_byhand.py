@@ -50,6 +50,8 @@ ARITHMETIC = {
     *("slice", "slice_backward", "select", "select_backward", "split", "split_with_sizes", "repeat_interleave", "cat"),
     *("clone", "copy_", "detach", "alias", "index_select", "index_add", "gather", "scatter_add", "arange", "stack"),
     *("sin", "cos", "log", "baddbmm", "baddbmm_", "sub_", "exp_", "neg_", "masked_fill_"),
+    *("sigmoid", "sigmoid_backward", "sort", "scatter", "nonzero", "cumsum", "unbind"),
+    *("argmax", "max", "min", "clamp", "new_full", "scatter_", "rand", "topk", "floor_divide", "remainder", "repeat"),
 }  # fmt: skip
 
 
@@ -159,6 +161,20 @@ CASES = [
     Case("transformer", **MASKS),
     Case("transformer", norm_first=True, batch_first=False, bias=False, **MASKS),
 ]
+# What torch.nn lacks, or has no ready-made operator for.
+PARTS = [
+    Case("embedding", padding_idx=2),
+    Case("token_embedding"),
+    Case("positional_encoding", target=25, dtype="float16"),
+    *(Case("rotary", interleaved=pairs, dtype="bfloat16") for pairs in (True, False)),
+    Case("rms_norm", dtype="float16"),
+    Case("swiglu", dtype="bfloat16"),
+    Case("mixture_of_experts", activation="silu", capacity_factor=0.5),
+    Case("mixture_of_experts", activation="gelu_sigmoid", top_k=1, renormalize=False, dtype="float16"),
+    Case("grouped_query_attention", heads=4, key_heads=2, rotary=True, attn_mask="float", key_padding_mask="right"),
+    Case("self_attention", heads=1, attn_mask="bool"),
+    Case("cross_entropy", dims=3, label_smoothing=0.1, ignore_index=1),
+]
 
 
 IDS = torch.arange(10).reshape(2, 5)
@@ -248,7 +264,7 @@ def test_reference_does_not_import_handmade() -> None:
             assert not [name for name in names if name.partition(".")[0] in ("handmade", "conformance")], path
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *PARTS], ids=lambda case: case.id)
 def test_operators(case: Case) -> None:
     """Forward and backward, in train mode with dropout, the handmade model runs on arithmetic alone."""
     assert foreign(component(case, HANDMADE)) == set()
@@ -264,6 +280,24 @@ def test_operators_of_whole_models(make: Callable[[], nn.Module], given: tuple[T
         return made[1] if isinstance(made, tuple) else made
 
     assert foreign(call) == set()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("greedy", {"end": 2, "min_length": 1}),
+        ("beam", {"width": 3, "length_penalty": 0.6, "end": 2}),
+        ("sample", {"top_k": 5, "top_p": 0.8, "temperature": 2.0}),
+    ],
+)
+def test_operators_of_decoding(strategy: str, options: dict[str, Any]) -> None:
+    """A model decodes, with its cache, on arithmetic alone; there is no gradient to go back."""
+    model = handmade.SequenceModel(10, 6, 3, 8, 2, pad=9).eval()
+    if strategy == "sample":
+        options = {**options, "generator": torch.Generator().manual_seed(0)}
+    with Recorder() as recorder:
+        handmade.decode(model.step, model.start(IDS), [[1], [2, 3, 9]], 20, strategy, **options)
+    assert recorder.operators - ARITHMETIC == set()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -52,7 +52,16 @@ causal mask of a piece at the upper left · hidden positions forgotten ·
 last position lost when the cache grows · cache in float32 · length penalty inverted · end token ignored ·
 min_length off by one · no padding behind the end · prompts padded on the left for the model ·
 top-p drops the token that crosses p · top-k keeps one too many · temperature inverted ·
-first row's generator for all · probabilities of draws squared
+first row's generator for all · probabilities of draws squared ·
+padding row trained · embedding without its scale · positions counted from 1 ·
+sine and cosine of different wavelengths · all sines before all cosines · rotation the other way ·
+pairing of the rotation ignored · offset of the rotation ignored · angles in float32 · RMSNorm subtracts the mean ·
+eps of RMSNorm outside the root · scale of RMSNorm ignored · gate and branch swapped ·
+gate of a logistic function alone · gates not renormalised · second choices ignored · capacity ignored ·
+late tokens first · load-balancing loss without the number of experts · gradient of the load-balancing loss stopped ·
+groups of queries interleaved · groups cut out of every so manieth feature ·
+queries and keys of the single head swapped · smoothing spread over the other classes ·
+mean over ignored positions as well · exponentials of the bare logits
 """
 
 

@@ -15,6 +15,7 @@ from . import (
     mask_values,
     masks,
     norms,
+    parts,
     precision,
     stacks,
     state,
@@ -39,6 +40,7 @@ FAULTS: tuple[Fault, ...] = (
     *state.FAULTS,
     *caches.FAULTS,
     *decoding.FAULTS,
+    *parts.FAULTS,
 )
 # What looks like a fault and is none, with the reason.
 EQUIVALENT: dict[str, str] = {**masks.EQUIVALENT}
