@@ -113,15 +113,19 @@ def test_reorder(trial: Trial) -> None:
 def test_branches(trial: Trial) -> None:
     """A cache and the one that was made by reordering it share nothing: both go on by themselves."""
     for component in ("decoder", "encoder"):
-        one = stack(trial, component)
-        whole, cache = one.whole(LENGTH), one.start()
-        for place in range(4):
-            one.step(cache, place)
-        copy = cache.reorder(torch.arange(one.x.size(0)))
-        one.step(copy, 9, 5)  # elsewhere
+        one, everyone = stack(trial, component), torch.arange(trial.case.batch or 1)
+        cache, alone = one.start(), one.start()
+        for each in (cache, alone):
+            one.step(each, 0, 4)
+        copy = cache.reorder(everyone)
+        # The copy goes elsewhere, the first one on, and the copy further.
+        for each in (copy, alone):
+            one.step(each, 9, 5)
         found = [one.step(cache, place) for place in range(4, LENGTH)]
-        trial.require_same(f"{component} beside a copy", joined(found), array(whole[:, 4:]))
-        trial.require(copy.length == 9, f"length: expected 9, got {copy.length}")
+        trial.require_same(f"{component} beside a copy", joined(found), array(one.whole(LENGTH)[:, 4:]))
+        further, expected = (one.step(each, 14, 5) for each in (copy, alone))
+        trial.require_same(f"{component}'s copy", array(further), array(expected))
+        trial.require(copy.length == 14, f"length of {component}'s copy: expected 14, got {copy.length}")
 
 
 @clause("CACHE-09", MUST, PAPER, SEQUENCE_MODELS)
