@@ -1,10 +1,13 @@
 """The command line: `python -m conformance`."""
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from .report.specification import page
+from .claims.page import page as claims
+from .report.specification import page as specification
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -12,8 +15,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("specification", help="print the specification in Markdown")
-    parser.parse_args(arguments)
-    sys.stdout.write(page())
+    executed = commands.add_parser("claims", help="print the documents' claims and their verdicts in Markdown")
+    executed.add_argument("--pictures", metavar="DIR", type=Path, help="draw the claims' pictures there instead")
+    given = parser.parse_args(arguments)
+    if given.command == "claims" and given.pictures is not None:
+        return _draw(given.pictures)
+    sys.stdout.write(claims() if given.command == "claims" else specification())
+    return 0
+
+
+def _draw(folder: Path) -> int:
+    if importlib.util.find_spec("matplotlib") is None:
+        sys.stderr.write("--pictures: needs matplotlib (python -m pip install matplotlib)\n")
+        return 2
+    from .claims.pictures import draw
+
+    try:
+        paths = draw(folder)
+    except OSError as error:
+        sys.stderr.write(f"--pictures: {folder} cannot be written: {error.strerror}\n")
+        return 2
+    sys.stdout.writelines(f"{path}\n" for path in paths)
     return 0
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from .cases.case import Case
-from .cases.components import shared_tensors
+from .cases.components import PARTS, shared_tensors
 from .inputs import Inputs
 
-FREE_LAYOUT = ("attention", "layer_norm")
+FREE_LAYOUT = ("attention", "layer_norm", *PARTS)
 
 
 def to_layout(value: np.ndarray, case: Case) -> np.ndarray:
@@ -42,7 +42,7 @@ def arrays(inputs: Inputs) -> dict[str, Any]:
     for name, mask in inputs.masks.items():
         padding = name.endswith("key_padding_mask")
         made[name] = mask[0] if padding and case.batch is None else mask
-    return made
+    return {**made, **inputs.integers}
 
 
 def tensors(inputs: Inputs, gradient: bool) -> dict[str, Any]:
@@ -111,8 +111,9 @@ def values(named: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
 
 
 def _tensor(value: np.ndarray, case: Case, layout: str) -> Tensor:
-    dtype = torch.bool if value.dtype == bool else getattr(torch, case.dtype)
-    tensor = torch.from_numpy(np.ascontiguousarray(value)).to(device(case), dtype)
+    dtype = getattr(torch, case.dtype) if value.dtype.kind == "f" else None
+    # `ascontiguousarray` alone would give a scalar a dimension.
+    tensor = torch.from_numpy(np.ascontiguousarray(value).reshape(value.shape)).to(device(case), dtype)
     if layout == "strided":
         return torch.stack([tensor, torch.full_like(tensor, 7)], dim=-1)[..., 0]
     if layout == "transposed":

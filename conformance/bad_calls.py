@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .cases.case import Case
-from .cases.components import COMPONENTS, Attention, length
+from .cases.component import Attention
+from .cases.components import COMPONENTS, length
 from .inputs import batch_size
 
 Arguments = Mapping[str, Any]

@@ -33,6 +33,16 @@ CHAPTERS = {
     "ERROR": "wrong arguments",
     "DTYPE": "dtypes and devices",
     "NUM": "large and small numbers, long sequences, numbers that are none",
+    "EMBED": "token embeddings",
+    "POSITION": "position codes, sinusoidal and rotary",
+    "RMS": "normalisation by the root mean square",
+    "GATE": "gated feed-forward networks, and variants of GELU",
+    "EXPERT": "mixtures of experts",
+    "GROUP": "grouped queries, and attention with a single head",
+    "LOSS": "cross-entropy and shifted targets",
+    "MODEL": "whole models",
+    "CACHE": "caches of keys and values",
+    "DECODE": "decoding",
 }
 
 

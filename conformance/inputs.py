@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from .cases.case import Case
-from .cases.components import COMPONENTS, Attention, length, shared_tensors
+from .cases.component import Attention, Component, Shapes
+from .cases.components import COMPONENTS, length, shared_tensors
 from .cases.masks import CAUSAL_KINDS, attention_mask, padding_mask
 from .pretrained import embedded_sentences
 
@@ -27,6 +28,7 @@ class Inputs:
     Attributes:
         tensors: by torch's argument name, batch first; "key" may be absent where the query serves.
         masks: by torch's argument name, in the polarity of the callee (torch.nn: True = hidden).
+        integers: tokens and classes, by argument name.
         flags: further arguments.
         cotangents: one per output, or None; 0 on rows that are padded or dead.
         real: (batch, length), True where the output's row is no padding.
@@ -40,6 +42,7 @@ class Inputs:
     cotangents: tuple[np.ndarray | None, ...] = ()
     real: np.ndarray = field(default_factory=lambda: np.ones((1, 1), dtype=bool))
     live: np.ndarray = field(default_factory=lambda: np.ones((1, 1), dtype=bool))
+    integers: dict[str, np.ndarray] = field(default_factory=dict)
 
     def but(self, **changes: Any) -> "Inputs":
         """The same with some attributes replaced."""
@@ -67,6 +70,8 @@ def make_inputs(case: Case) -> Inputs:
     if case.weights == "trained":
         return _sentences(case)
     component = COMPONENTS[case.component]
+    if component.shapes is not None:
+        return _part(case, component, component.shapes(case))
     tensors = {
         name: representable(case.offset + case.magnitude * case.rng(name).normal(size=_shape(case, name)), case.dtype)
         for name in component.tensors
@@ -81,6 +86,31 @@ def make_inputs(case: Case) -> Inputs:
     inputs = Inputs(case, tensors, masks, _flags(case))
     real, live = _rows(case, inputs)
     return inputs.but(real=real, live=live, cotangents=_cotangents(case, real & live))
+
+
+def _part(case: Case, component: Component, shapes: Shapes) -> Inputs:
+    """The inputs of a part: rows are the leading dimensions of its output, or the positions of its attention."""
+    tensors = {
+        name: representable(case.offset + case.magnitude * case.rng(name).normal(size=shape), case.dtype)
+        for name, shape in shapes.tensors.items()
+    }
+    integers = {name: case.rng(name).integers(values, size=shape) for name, (shape, values) in shapes.integers.items()}
+    masks: dict[str, np.ndarray] = {}
+    for attention in component.attentions:
+        masks.update(_masks(case, attention))
+    masks = {name: representable(mask, case.dtype) for name, mask in masks.items()}
+    inputs = Inputs(case, tensors, masks, dict(shapes.flags), integers=integers)
+    if component.attentions:
+        real, live = _rows(case, inputs)
+    else:
+        real = live = np.ones(shapes.outputs[0][:-1], dtype=bool)
+    cotangents = [
+        representable(case.rng(f"cotangent {number}").normal(size=shape), case.dtype)
+        for number, shape in enumerate(shapes.outputs)
+    ]
+    if shapes.outputs and shapes.outputs[0]:
+        cotangents[0] = cotangents[0] * (real & live)[..., None]
+    return inputs.but(real=real, live=live, cotangents=tuple(cotangents))
 
 
 def _sentences(case: Case) -> Inputs:

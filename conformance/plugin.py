@@ -22,7 +22,8 @@ from .versions.known_differences import FILE, UnreadableDifferences
 from .versions.run_differences import Differences
 
 SUBJECT = pytest.StashKey[Subject]()
-SELFCHECK = Path(__file__).parent / "selfcheck"
+# What says nothing of another subject than the handmade model.
+OWN = tuple(Path(__file__).parent / folder for folder in ("selfcheck", "claims"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,8 +87,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The suite's own tests say nothing of another subject than the handmade model."""
-    return True if collection_path == SELFCHECK and config.stash[SUBJECT].name != "handmade" else None
+    """The suite's own tests, and those of the claims, say nothing of another subject than the handmade model."""
+    return True if collection_path in OWN and config.stash[SUBJECT].name != "handmade" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -35,6 +35,7 @@ class Witnesses:
         reference: torch's slow path in the case's dtype, or None where torch raised.
         oracle: the exact values.
         complaint: what torch raised.
+        alone: torch has no such component, so the oracle is the only yardstick.
         neighbours: the exact values for inputs and parameters half a rounding away from those given, which an
             implementation cannot tell from them; none in float64.
     """
@@ -43,6 +44,7 @@ class Witnesses:
     oracle: Observation
     complaint: str = ""
     neighbours: tuple[Observation, ...] = ()
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def _ask(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
     if inputs.case.dtype != "float64" and inputs.case.weights == "random":
         rng = inputs.case.rng("rounding")
         neighbours = tuple(consult_oracle(*moved(inputs, exact, rng)) for _ in range(NEIGHBOURS))
+    if not TORCH.has(inputs.case.component):
+        return Witnesses(None, oracle, neighbours=neighbours, alone=True)
     try:
         return Witnesses(reference_observation(inputs, state), oracle, neighbours=neighbours)
     except Exception as error:

@@ -10,13 +10,13 @@ from torch import nn
 from . import bad_calls, bad_options
 from .bad_calls import BadCall
 from .cases.case import Case
-from .cases.components import COMPONENTS
+from .cases.components import TRANSFORMER
 from .cases.select import MODULES, each
 from .clauses import DOCS, MEASURED, MUST, SHOULD, clause
 from .trial import Trial
 from .verdicts import Difference
 
-BUILDS = each(*(name for name in COMPONENTS if name != "attention"), norm_first=False)
+BUILDS = each(*(name for name in TRANSFORMER if name != "attention"), norm_first=False)
 CALLS = [
     *each(*MODULES, norm_first=False),
     *each(*MODULES, norm_first=True, batch_first=False),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from . import arguments, tolerance
 from .arguments import array
-from .cases.components import COMPONENTS, STACKS
+from .cases.components import STACKS, TRANSFORMER
 from .cases.configurations import CONFIGURATIONS
 from .cases.select import MODULES, NORMED, each
 from .clauses import DOCS, MEASURED, MUST, SHOULD, clause
@@ -27,7 +27,7 @@ MASKS: dict[str, Any] = {
     "tgt_mask": "float_causal",
     "memory_key_padding_mask": "holes",
 }
-PLAIN = each(*(name for name in COMPONENTS if name != "attention"))
+PLAIN = each(*(name for name in TRANSFORMER if name != "attention"))
 MASKED = each(*MODULES, **MASKS)
 # In eval mode without gradients, with even heads, torch is tempted to a path that calls no sub-modules.
 HOOKED = [

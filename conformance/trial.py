@@ -105,6 +105,16 @@ class Trial:
         if not isinstance(self.adapter, TorchInterface):
             raise Unsupported("it has an interface of its own, and the clause is about torch's")
 
+    @property
+    def names(self) -> Any:
+        """Where the subject's own classes and functions are looked up: torch.nn, or the handmade package.
+
+        Raises:
+            Unsupported: the subject has an interface of its own.
+        """
+        self._require_torch_interface()
+        return self.adapter.namespace.modules  # type: ignore[attr-defined]
+
     def call_arguments(self, inputs: Inputs | None = None, gradient: bool = False) -> dict[str, Any]:
         """The arguments of the case as torch's forward takes them."""
         return arguments.tensors(inputs or self.inputs, gradient)
@@ -126,6 +136,16 @@ class Trial:
 
         self._compare("weights", "output", by_row, run.inputs.real & run.inputs.live)
         self.settle()
+
+    def compare_second(self, name: str) -> None:
+        """The second output, which is no weights of rows, equals the reference's."""
+        self._compare(name, "output", lambda seen: seen.outputs[1] if len(seen.outputs) > 1 else None, None)
+        self.settle()
+
+    def compare_all(self) -> None:
+        """The output and all gradients equal the reference's, within the error budget."""
+        self.compare_output()
+        self.compare_gradients(lambda _: True)
 
     def compare_gradients(self, wanted: Callable[[str], bool]) -> None:
         """The gradients with the wanted names equal the reference's, within the error budget."""
@@ -245,6 +265,7 @@ class Trial:
             terms,
             run.typical_error if kind == "gradient" else 0.0,
             [value for one in run.witnesses.neighbours if (value := of(one)) is not None],
+            run.witnesses.alone,
         )
         if self.subject.is_torch and comparison.verdict.fails:
             comparison = dataclasses.replace(comparison, verdict=Verdict.TORCH_DIFFERS)

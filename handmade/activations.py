@@ -50,6 +50,26 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return y.to(input.dtype)
 
 
+def silu(input: Tensor) -> Tensor:
+    r"""Weigh the input by its logistic function: :math:`x\,\sigma(x)` with :math:`\sigma(x) = 1/(1 + e^{-x})`.
+
+    Counterpart: `torch.nn.functional.silu`.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 4.
+    """
+    x = widen(input)
+    return (x * torch.sigmoid(x)).to(input.dtype)
+
+
+def gelu_sigmoid(input: Tensor) -> Tensor:
+    r"""GELU with a logistic function in place of the normal one: :math:`x\,\sigma(1.702\,x)`, up to 0.021 from it.
+
+    Counterpart: none in torch.nn.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
+    """
+    x = widen(input)
+    return (x * torch.sigmoid(1.702 * x)).to(input.dtype)
+
+
 NAMED: dict[str, Activation] = {"relu": relu, "gelu": gelu}
 
 

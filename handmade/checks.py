@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .precision import HALVES
+from .transforms import compiling
 
 try:
     torch.is_autocast_enabled("cpu")
@@ -105,6 +106,53 @@ def floating(name: str, value: Tensor) -> None:
     tensor(name, value)
     if not value.is_floating_point():
         raise TypeError(f"{name}: expected a floating tensor, got {value.dtype}")
+
+
+def indices(
+    name: str,
+    value: Tensor,
+    size: int,
+    device: torch.device,
+    also: int | None = None,
+    dtypes: Sequence[torch.dtype] = (torch.int32, torch.int64),
+) -> None:
+    """`value` holds integers from 0 to size − 1, or `also`; on a device that has values to look at."""
+    tensor(name, value)
+    if value.dtype not in dtypes:
+        wanted = " or ".join(str(dtype) for dtype in dtypes)
+        raise TypeError(f"{name}: expected {wanted}, got {value.dtype}")
+    if value.device != device:
+        raise ValueError(f"{name}: expected the device {device}, got {value.device}")
+    if value.device.type == "meta" or compiling():
+        return
+    outside = (value < 0) | (value >= size)
+    if also is not None:
+        outside = outside & (value != also)
+    try:
+        wrong = bool(outside.any())
+    except RuntimeError:  # under vmap there is no one value
+        return
+    if wrong:
+        raise ValueError(f"{name}: expected integers from 0 to {size - 1}, got {int(value[outside][0])}")
+
+
+def within(name: str, value: int, size: int) -> None:
+    """`value` is an integer from 0 to size − 1."""
+    integer(name, value)
+    if not 0 <= value < size:
+        raise ValueError(f"{name}: expected an integer from 0 to {size - 1}, got {value}")
+
+
+def token_ids(name: str, value: Tensor, size: int, device: torch.device, longest: int | None = None) -> None:
+    """`value` is a batch of sequences of at least one id of a vocabulary of `size`, and of at most `longest`."""
+    tensor(name, value)
+    if value.dim() != 2:
+        raise ValueError(f"{name}: expected ids (batch, length), got shape {_shape(value)}")
+    if value.size(1) == 0:
+        raise ValueError(f"{name}: expected at least one id in each sequence, got shape {_shape(value)}")
+    if longest is not None and value.size(1) > longest:
+        raise ValueError(f"{name}: expected at most block_size={longest} ids in each sequence, got {value.size(1)}")
+    indices(name, value, size, device)
 
 
 def normalized_kind(name: str, value: Tensor, parameter: Tensor) -> None:

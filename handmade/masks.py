@@ -116,6 +116,21 @@ def hidden_keys(key_padding_mask: Tensor) -> Tensor:
     return key_padding_mask if key_padding_mask.dtype == torch.bool else key_padding_mask == -torch.inf
 
 
+def silence(key_padding_mask: Tensor | None, *projected: Tensor) -> tuple[Tensor, ...]:
+    """Projected keys or values with 0 where the padding mask removes them, batch first.
+
+    A weight of 0 does not silence NaN or infinity, since 0 · ∞ is NaN: the rows must go.
+
+    Args:
+        key_padding_mask: (N, S), or None.
+        projected: (N, S, features) each.
+    """
+    if key_padding_mask is None:
+        return projected
+    gone = hidden_keys(key_padding_mask).unsqueeze(-1)
+    return tuple(x.masked_fill(gone, 0.0) for x in projected)
+
+
 def visible_columns(mask: Tensor | None, columns: int) -> Tensor | None:
     """The mask of torch.nn with `columns` more keys at the end, which nothing hides."""
     if mask is None or columns == 0:

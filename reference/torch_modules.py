@@ -5,14 +5,21 @@ encoder kernel nor the native attention kernel is taken, in train and in eval mo
 """
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+FUNCTIONS = {
+    "attention": "scaled_dot_product_attention",
+    "cross_entropy": "cross_entropy",
+    "decoding": "greedy",
+}
 CLASSES = {
     "multihead_attention": "MultiheadAttention",
     "layer_norm": "LayerNorm",
@@ -21,19 +28,31 @@ CLASSES = {
     "encoder": "TransformerEncoder",
     "decoder": "TransformerDecoder",
     "transformer": "Transformer",
+    "embedding": "Embedding",
+    "token_embedding": "TokenEmbedding",
+    "positional_encoding": "PositionalEncoding",
+    "rotary": "RotaryEmbedding",
+    "rms_norm": "RMSNorm",
+    "swiglu": "SwiGLU",
+    "mixture_of_experts": "MixtureOfExperts",
+    "grouped_query_attention": "GroupedQueryAttention",
+    "self_attention": "SelfAttention",
+    "sequence_model": "SequenceModel",
+    "language_model": "LanguageModel",
+    "text_model": "TextModel",
 }
 
 
-class AttentionModule(nn.Module):
-    """A function with the interface of `scaled_dot_product_attention`, as a module without parameters."""
+class FunctionModule(nn.Module):
+    """A function as a module without parameters, looked up by its name at each call."""
 
-    def __init__(self, function: Callable[..., Tensor]) -> None:
+    def __init__(self, functions: Any, name: str, **options: Any) -> None:
         super().__init__()
-        self.function = function
+        self.functions, self.name, self.options = functions, name, options
 
     def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
         """Call the function."""
-        return self.function(*arguments, **keywords)
+        return getattr(self.functions, self.name)(*arguments, **self.options, **keywords)
 
 
 @dataclass(frozen=True)
@@ -41,27 +60,34 @@ class Namespace:
     """Where a component's classes come from.
 
     Attributes:
-        modules: has torch.nn's class names as attributes.
-        attention: has the interface of `scaled_dot_product_attention`.
+        modules: has torch.nn's class names as attributes, of those components that it has.
+        functions: has the names of torch.nn.functional, likewise.
         activations: callables by the name that a case gives them; other names are handed to the constructor.
     """
 
     modules: Any
-    attention: Callable[..., Tensor]
+    functions: Any
     activations: Mapping[str, Callable[[Tensor], Tensor]]
 
+    def has(self, component: str) -> bool:
+        """Whether there is such a component."""
+        if component in FUNCTIONS:
+            return hasattr(self.functions, FUNCTIONS[component])
+        return hasattr(self.modules, CLASSES[component])
 
-def sdpa(*arguments: Any, **keywords: Any) -> Tensor:
-    """Torch's attention, looked up at each call."""
-    return F.scaled_dot_product_attention(*arguments, **keywords)
+
+def gelu_sigmoid(x: Tensor) -> Tensor:
+    """What torch has no function for: x σ(1.702 x)."""
+    return x * torch.sigmoid(1.702 * x)
 
 
 TORCH = Namespace(
     nn,
-    sdpa,
+    F,
     {
         "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
         "silu": F.silu,
+        "gelu_sigmoid": gelu_sigmoid,
         "gelu_callable": F.gelu,
         "gelu_tanh_module": nn.GELU(approximate="tanh"),
     },
@@ -72,30 +98,30 @@ def build(component: str, options: Mapping[str, Any], namespace: Namespace = TOR
     """The component, as its class's constructor makes it.
 
     Args:
-        component: a key of `CLASSES`, or "attention".
+        component: a key of `CLASSES` or of `FUNCTIONS`.
         options: constructor arguments by torch's names; stacks take those of their layer, `num_layers`, and
             `norm`, whether a final layer norm follows.
         namespace: whose classes.
-        factory: `dropout`, `dtype`, `device`.
+        factory: `dropout`, `dtype`, `device`; those that the constructor does not take are left out.
 
     Raises:
         ValueError: an unknown component.
     """
-    if component == "attention":
-        return AttentionModule(namespace.attention)
+    if component in FUNCTIONS:
+        return FunctionModule(namespace.functions, FUNCTIONS[component], **options)
     if component not in CLASSES:
-        raise ValueError(f"component: expected one of {['attention', *CLASSES]}, got {component!r}")
+        raise ValueError(f"component: expected one of {[*FUNCTIONS, *CLASSES]}, got {component!r}")
     options = dict(options)
     if options.get("activation") in namespace.activations:
         options["activation"] = namespace.activations[options["activation"]]
-    if component == "layer_norm":
-        factory.pop("dropout", None)
     with warnings.catch_warnings():
         # torch warns that a stack cannot use nested tensors; the reference does not want them.
         warnings.filterwarnings("ignore", message="enable_nested_tensor is True")
         if component in ("encoder", "decoder"):
             return _stack(component, options, namespace, **factory)
-        return getattr(namespace.modules, CLASSES[component])(**options, **factory)
+        made = getattr(namespace.modules, CLASSES[component])
+        taken = inspect.signature(made).parameters
+        return made(**options, **{name: value for name, value in factory.items() if name in taken})
 
 
 def _stack(component: str, options: dict[str, Any], namespace: Namespace, **factory: Any) -> nn.Module:

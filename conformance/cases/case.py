@@ -51,6 +51,17 @@ class Case:
     vdim: int | None = None
     elementwise_affine: bool = True
     normalized_dims: int = 1
+    vocabulary: int = 9
+    padding_idx: int | None = None
+    max_len: int = 11
+    base: float = 10000.0
+    interleaved: bool = True
+    rotary: bool = False
+    experts: int = 4
+    top_k: int = 2
+    capacity_factor: float | None = None
+    renormalize: bool = True
+    tied: bool = False
     # How it is called
     mode: str = "train"
     dtype: str = "float64"
@@ -77,6 +88,10 @@ class Case:
     value_dim: int | None = None
     dims: int = 4
     broadcast: bool = False
+    first: int = 0
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
+    reduction: str = "mean"
     # What the numbers are like
     magnitude: float = 1.0
     offset: float = 0.0

@@ -1,39 +1,10 @@
 """What each component is: its tensors, its attentions, its constructor options."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from .case import Case
-
-
-@dataclass(frozen=True)
-class Attention:
-    """One attention inside a component: who asks whom, and the names of its masks.
-
-    `mask` and `padding` are fields of the case; `mask_argument` is the name that torch's forward gives the mask.
-    """
-
-    query: str
-    key: str
-    mask: str
-    padding: str | None
-    mask_argument: str
-    hint_argument: str | None
-
-
-@dataclass(frozen=True)
-class Component:
-    """A component by its tensors (the first decides the output's shape), attentions and constructor options."""
-
-    tensors: tuple[str, ...]
-    attentions: tuple[Attention, ...]
-    options: Callable[[Case], dict[str, Any]]
-
-    @property
-    def rows(self) -> str:
-        """The tensor whose positions are the output's."""
-        return self.tensors[-1] if self.tensors == ("src", "tgt") else self.tensors[0]
+from .component import Attention, Component
+from .parts import PARTS
 
 
 def _no_options(_: Case) -> dict[str, Any]:
@@ -90,7 +61,8 @@ _FULL_SELF = Attention("src", "src", "src_mask", "src_key_padding_mask", "src_ma
 _TARGET = Attention("tgt", "tgt", "tgt_mask", "tgt_key_padding_mask", "tgt_mask", "tgt_is_causal")
 _MEMORY = Attention("tgt", "memory", "memory_mask", "memory_key_padding_mask", "memory_mask", "memory_is_causal")
 
-COMPONENTS: dict[str, Component] = {
+# What torch.nn makes a Transformer of; what stands around it, and what it lacks, are the parts.
+TRANSFORMER: dict[str, Component] = {
     "attention": Component(
         ("query", "key", "value"), (Attention("query", "key", "attn_mask", None, "attn_mask", None),), _no_options
     ),
@@ -106,6 +78,7 @@ COMPONENTS: dict[str, Component] = {
     "decoder": Component(("tgt", "memory"), (_TARGET, _MEMORY), _stack),
     "transformer": Component(("src", "tgt"), (_FULL_SELF, _TARGET, _MEMORY), _transformer),
 }
+COMPONENTS: dict[str, Component] = {**TRANSFORMER, **PARTS}
 
 LAYERS = ("encoder_layer", "decoder_layer")
 STACKS = ("encoder", "decoder", "transformer")

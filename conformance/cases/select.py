@@ -3,9 +3,9 @@
 from typing import Any
 
 from .case import Case
-from .components import COMPONENTS, masks_of
+from .components import COMPONENTS, TRANSFORMER, masks_of
 
-MODULES = tuple(name for name in COMPONENTS if name not in ("attention", "layer_norm"))
+MODULES = tuple(name for name in TRANSFORMER if name not in ("attention", "layer_norm"))
 NORMED = ("encoder_layer", "decoder_layer", "encoder", "decoder", "transformer")
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import handmade
 from conformance import arguments
 from conformance.cases.case import Case
 from conformance.inputs import make_inputs
@@ -48,7 +49,9 @@ ARITHMETIC = {
     *("zero", "bernoulli", "_to_copy", "_local_scalar_dense"),
     *("view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "permute", "transpose", "squeeze", "unsqueeze"),
     *("slice", "slice_backward", "select", "select_backward", "split", "split_with_sizes", "repeat_interleave", "cat"),
-    *("clone", "copy", "detach", "alias"),
+    *("clone", "copy", "detach", "alias", "index_select", "index_add", "gather", "scatter", "scatter_add", "arange", "stack"),
+    *("sin", "cos", "log", "sigmoid", "sigmoid_backward", "sort", "nonzero", "cumsum", "unbind", "argmax", "max", "min"),
+    *("clamp", "new_full", "rand", "topk", "floor_divide", "remainder", "repeat"),
 }  # fmt: skip
 
 
@@ -61,8 +64,14 @@ def violations(source: str) -> list[str]:
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
     }
+    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and _annotation(node) in own}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)]
     return [f"line {node.lineno}: {found}" for node in nodes for found in _violations(node, own)]
+
+
+def _annotation(argument: ast.arg) -> str | None:
+    return argument.annotation.id if isinstance(argument.annotation, ast.Name) else None
 
 
 def _violations(node: ast.AST, own: set[str]) -> Iterator[str]:
@@ -106,13 +115,18 @@ class Recorder(TorchDispatchMode):
         self.operators.add(func._schema.name.partition("::")[2])
         return func(*args, **(kwargs or {}))
 
+    @property
+    def foreign(self) -> set[str]:
+        """Those that are no arithmetic."""
+        return {name.removesuffix("_") for name in self.operators} - ARITHMETIC
+
 
 def foreign(call: Callable[[], Tensor]) -> set[str]:
     """The operators of a call and its backward pass that are no arithmetic."""
     with Recorder() as recorder:
         made = call()
         made.backward(torch.ones_like(made))
-    return {name.removesuffix("_") for name in recorder.operators} - ARITHMETIC
+    return recorder.foreign
 
 
 def component(case: Case, namespace: Namespace, dropout: float = 0.1) -> Callable[[], Tensor]:
@@ -157,6 +171,35 @@ CASES = [
     Case("transformer", **MASKS),
     Case("transformer", norm_first=True, batch_first=False, bias=False, **MASKS),
 ]
+# What torch.nn lacks, or has no ready-made operator for.
+PARTS = [
+    Case("embedding", padding_idx=2),
+    Case("token_embedding"),
+    Case("positional_encoding", target=25, dtype="float16"),
+    *(Case("rotary", interleaved=pairs, dtype="bfloat16") for pairs in (True, False)),
+    Case("rms_norm", dtype="float16"),
+    Case("swiglu", dtype="bfloat16"),
+    Case("mixture_of_experts", activation="silu", capacity_factor=0.5),
+    Case("mixture_of_experts", activation="gelu_sigmoid", top_k=1, renormalize=False, dtype="float16"),
+    Case("grouped_query_attention", heads=4, key_heads=2, rotary=True, attn_mask="float", key_padding_mask="right"),
+    Case("self_attention", heads=1, attn_mask="bool"),
+    Case("cross_entropy", dims=3, label_smoothing=0.1, ignore_index=1),
+]
+
+
+IDS = torch.arange(10).reshape(2, 5)
+FEATURES = torch.linspace(-1, 1, 60).reshape(2, 5, 6)
+# What is called with ids or has a call of its own: the module, and what it is called with.
+WHOLE: dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = {
+    "token_embedding": (lambda: handmade.TokenEmbedding(10, 6), (IDS,)),
+    "padded_embedding": (lambda: handmade.Embedding(10, 6, padding_idx=3), (IDS,)),
+    "tutorial_feed_forward": (lambda: handmade.FeedForward(6, 8), (FEATURES,)),
+    "tutorial_encoder": (lambda: handmade.Encoder(6, 3, 8, 2), (FEATURES,)),
+    "tutorial_decoder": (lambda: handmade.Decoder(6, 3, 8, 2), (FEATURES, FEATURES)),
+    "sequence_model": (lambda: handmade.SequenceModel(10, 6, 3, 8, 1, dropout=0.1, pad=9, max_len=2), (IDS, IDS)),
+    "text_model": (lambda: handmade.TextModel(handmade.ModelArgs(6, 3, 6, 0.1, 5, 10, 5, 1)), (IDS, IDS)),
+    "language_model": (lambda: handmade.LanguageModel(10, 6, 3, 8, 1, 5, dropout=0.1), (IDS, IDS)),
+}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
@@ -197,6 +240,7 @@ def test_imports_and_calls(path: Path) -> None:
         "y = (x + 1).relu()",
         "import torch\ny = getattr(torch, 'softmax')(x, -1)",
         "import torch\nt = torch\ny = t.softmax(x, -1)",
+        "from torch import Tensor\ndef f(x: Tensor): return x.softmax(-1)",
     ],
 )
 def test_the_syntax_check_refuses(source: str) -> None:
@@ -213,6 +257,7 @@ def test_the_syntax_check_refuses(source: str) -> None:
         "from . import softmax\ny = softmax.softmax(x)",
         "import torch\ny = torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)",
         "class A:\n    def f(self, x):\n        return self.dropout(x)",
+        "class A:\n    dropout: float\ndef f(a: A):\n    return a.dropout",
     ],
 )
 def test_the_syntax_check_accepts(source: str) -> None:
@@ -230,10 +275,40 @@ def test_reference_does_not_import_handmade() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.0])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *PARTS], ids=lambda case: case.id)
 def test_operators(case: Case, dropout: float) -> None:
     """Forward and backward, in train mode, the handmade model runs on arithmetic alone: the plain core and the blocks."""
     assert foreign(component(case, HANDMADE, dropout)) == set()
+
+
+@pytest.mark.parametrize(("make", "given"), WHOLE.values(), ids=WHOLE)
+def test_operators_of_whole_models(make: Callable[[], nn.Module], given: tuple[Tensor, ...]) -> None:
+    """From ids to logits and loss, and back, a whole model runs on arithmetic alone."""
+    module = make().train()
+
+    def call() -> Tensor:
+        made = module(*given)
+        return made[1] if isinstance(made, tuple) else made
+
+    assert foreign(call) == set()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("greedy", {"end": 2, "min_length": 1}),
+        ("beam", {"width": 3, "length_penalty": 0.6, "end": 2}),
+        ("sample", {"top_k": 5, "top_p": 0.8, "temperature": 2.0}),
+    ],
+)
+def test_operators_of_decoding(strategy: str, options: dict[str, Any]) -> None:
+    """A model decodes, with its cache, on arithmetic alone; there is no gradient to go back."""
+    model = handmade.SequenceModel(10, 6, 3, 8, 2, pad=9).eval()
+    if strategy == "sample":
+        options = {**options, "generator": torch.Generator().manual_seed(0)}
+    with Recorder() as recorder:
+        handmade.decode(model.step, model.start(IDS), [[1], [2, 3, 9]], 20, strategy, **options)
+    assert recorder.foreign == set()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from conformance.cases.case import Case
-from conformance.cases.components import COMPONENTS
+from conformance.cases.components import TRANSFORMER
 from conformance.cases.covering import cover
 from conformance.cases.grid import BUILD, HEADS, LENGTHS, SIZES, STACKED, feasible, grid
 from conformance.cases.masks import ATTENTION_KINDS, PADDING_KINDS
@@ -62,7 +62,7 @@ def test_triples(component: str) -> None:
     assert possible <= found
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", TRANSFORMER)
 def test_pairs(component: str) -> None:
     """Every feasible pair of option values of a component occurs, counted without the generator."""
     factors = {**BUILD, "sizes": SIZES, "lengths": LENGTHS, "norms": [{"norm_first": v} for v in (False, True)]}
@@ -74,7 +74,7 @@ def test_pairs(component: str) -> None:
         factors = dict(HEADS)
     if component in ("attention", "layer_norm"):
         factors = {"magnitude": BUILD["magnitude"], "layout": BUILD["layout"]}
-    for attention in COMPONENTS[component].attentions if component not in ("attention",) else ():
+    for attention in TRANSFORMER[component].attentions if component not in ("attention",) else ():
         factors[attention.mask] = [{attention.mask: kind} for kind in ATTENTION_KINDS]
         if attention.padding:
             factors[attention.padding] = [{attention.padding: kind} for kind in PADDING_KINDS]

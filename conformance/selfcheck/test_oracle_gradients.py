@@ -13,6 +13,9 @@ from reference.oracle.cross_entropy import cross_entropy
 from reference.oracle.embedding import embedding
 from reference.oracle.layer_norm import layer_norm
 from reference.oracle.linear import linear
+from reference.oracle.mixture import balance, gates, mixed, probabilities
+from reference.oracle.rms_norm import rms_norm
+from reference.oracle.rotary import rotary_turns, rotate
 from reference.oracle.shapes import (
     add,
     append_row,
@@ -20,6 +23,7 @@ from reference.oracle.shapes import (
     merge_heads,
     multiply,
     pad_columns,
+    product,
     repeat_heads,
     reshape,
     rows,
@@ -41,6 +45,18 @@ OF_LOSSES: list[Difference] = [
     )
     for reduction in ("mean", "sum", "none")
     for smoothing in (0.0, 0.25)
+]
+# Chosen and kept experts of three tokens; the last token's second choice finds no room.
+TURNS = rotary_turns(3, 4, base=100.0, first=2)
+CHOSEN = np.array([[True, True, False], [False, True, True], [True, False, True]])
+KEPT = CHOSEN & np.array([[True], [True], [False]]) | np.array([[False] * 3, [False] * 3, [True, False, False]])
+OF_ROTATIONS: list[Difference] = [
+    (f"rotation, interleaved {pairs}", rotate, [(2, 3, 4)], {"turns": TURNS, "interleaved": pairs})
+    for pairs in (True, False)
+]
+OF_GATES: list[Difference] = [
+    (f"gates, renormalised {whole}", gates, [(3, 3)], {"chosen": CHOSEN, "kept": KEPT, "renormalize": whole})
+    for whole in (True, False)
 ]
 DIFFERENCES: list[Difference] = [
     ("linear", linear, [(2, 3, 4), (5, 4), (5,)], {}),
@@ -67,6 +83,14 @@ DIFFERENCES: list[Difference] = [
     ("multiply", multiply, [(2, 3)], {"factor": 2.5}),
     ("reshape", reshape, [(2, 3)], {"shape": (3, 2)}),
     ("swap axes", swap_axes, [(2, 3, 4)], {"first": 0, "second": 1}),
+    ("product", product, [(2, 3), (2, 3)], {}),
+    ("rms norm", rms_norm, [(3, 5), (5,)], {"axes": 1, "eps": 1e-5}),
+    ("rms norm of two axes", rms_norm, [(2, 3, 4), (3, 4)], {"axes": 2, "eps": 0.1}),
+    *OF_ROTATIONS,
+    ("probabilities", probabilities, [(3, 4)], {}),
+    *OF_GATES,
+    ("mixed", mixed, [(3, 2), (3, 4), (3, 4)], {}),
+    ("balance", balance, [(3, 4)], {"parts": np.array([0.5, 0.0, 0.25, 0.25])}),
     ("rows", rows, [(5, 2)], {"start": 1, "stop": 3}),
     ("append row", append_row, [(2, 3, 4), (1, 1, 4)], {}),
     ("pad columns", pad_columns, [(2, 3)], {"columns": 2}),
@@ -97,6 +121,8 @@ def test_vjp_is_the_finite_difference(
     name: str, primitive: Callable[..., Any], shapes: list[tuple[int, ...]], options: dict[str, Any]
 ) -> None:
     arrays = random_arrays(1, *shapes)
+    if name.startswith("gates"):
+        arrays = [np.abs(x) + 0.1 for x in arrays]
     if name == "relu":
         arrays = [x + 0.1 * np.sign(x) for x in arrays]
     value, vjp = primitive(*arrays, **options)

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..cases.components import COMPONENTS, Attention, length
+from ..cases.component import Attention
+from ..cases.components import COMPONENTS, length
 from ..inputs import Inputs, batch_size, visible
 from ..verdicts import Unsupported
 

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import torch.nn.functional as F
 from torch import nn
 
 import handmade
@@ -22,10 +21,11 @@ from .call import Call
 
 HANDMADE = Namespace(
     handmade,
-    lambda *arguments, **keywords: handmade.scaled_dot_product_attention(*arguments, **keywords),
+    handmade,
     {
         "gelu_tanh": functools.partial(activations.gelu, approximate="tanh"),
-        "silu": F.silu,
+        "silu": activations.silu,
+        "gelu_sigmoid": activations.gelu_sigmoid,
         "gelu_callable": activations.gelu,
         "gelu_tanh_module": nn.GELU(approximate="tanh"),
     },
@@ -44,8 +44,6 @@ class TorchInterface(Adapter):
         """The class's own constructor, with all options."""
         options = dict(vars(config))
         factory = {name: options.pop(name) for name in ("dropout", "dtype", "device") if name in options}
-        if self.component == "attention":
-            factory = {}
         return build(self.component, options, self.namespace, **factory)
 
     def forward(self, module: nn.Module, call: Call) -> Any:
@@ -69,8 +67,10 @@ class TorchInterface(Adapter):
 
 
 def torch_interface(namespace: Namespace, gradients: bool = True) -> Mapping[str, Adapter]:
-    """An adapter for every component."""
-    return types.MappingProxyType({name: TorchInterface(name, namespace, gradients) for name in COMPONENTS})
+    """An adapter for every component that the namespace has."""
+    return types.MappingProxyType(
+        {name: TorchInterface(name, namespace, gradients) for name in COMPONENTS if namespace.has(name)}
+    )
 
 
 def handmade_subject() -> Mapping[str, Adapter]:

@@ -14,6 +14,8 @@ Pattern = tuple[tuple[str, ...], Mapping[str, tuple[Any, ...]]]
 
 # What hardly ever decides is forgotten first, so that what is left names the cause.
 FIELDS = (
+    "first", "vocabulary", "padding_idx", "max_len", "base", "interleaved", "rotary", "experts", "top_k", "capacity_factor",
+    "renormalize",     "tied", "ignore_index", "label_smoothing", "reduction",
     "layout", "magnitude", "offset", "layer_norm_eps", "value_dim", "dims", "broadcast", "dim_feedforward", "head_dim",
     "kdim", "vdim", "final_norm", "layers", "elementwise_affine", "normalized_dims", "weights", "device", "dtype",
     "norm_first", "average_attn_weights", "mask_shape", "key_heads", "tgt_mask", "tgt_key_padding_mask", "memory_mask",

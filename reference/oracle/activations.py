@@ -129,9 +129,29 @@ def silu(x: Array) -> tuple[Array, Vjp]:
     return x * gate, lambda cotangent: (cotangent * gate * (1 + x * (1 - gate)),)
 
 
+def gelu_sigmoid(x: Array) -> tuple[Array, Vjp]:
+    """The logistic approximation of `gelu`.
+
+    Formula: `y = x s(cx)`, `c = 1.702`, `s` the logistic function; `dx = dy s (1 + c x (1 - s))`.
+
+    Args:
+        x: any shape.
+
+    Returns:
+        `y` and its vjp.
+
+    torch counterpart: none.
+    Source: Hendrycks, Gimpel, "Gaussian Error Linear Units", section 2.
+    """
+    slope = x.dtype.type(1702) / 1000
+    gate = _sigmoid(slope * x)
+    return x * gate, lambda cotangent: (cotangent * gate * (1 + slope * x * (1 - gate)),)
+
+
 ACTIVATIONS: Final[dict[str, Primitive]] = {
     "relu": relu,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "silu": silu,
+    "gelu_sigmoid": gelu_sigmoid,
 }

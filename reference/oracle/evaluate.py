@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from . import module_components as modules
+from . import part_components as parts
 from . import primitive_components as primitives
 from .inputs import Arguments, Options, Parameters, check_names, check_shape, float_leaves
 from .tape import Array, Node, Tape
@@ -64,6 +65,22 @@ _COMPONENTS: Final[dict[str, tuple[_Builder, str, str]]] = {
         "ignore_index label_smoothing reduction",
         "input target",
     ),
+    "token_embedding": (parts.build_token_embedding, "vocab_size d_model", "ids"),
+    "positional_encoding": (parts.build_positional_encoding, "d_model max_len", "x offset"),
+    "rotary": (parts.build_rotary, "head_dim base interleaved", "x offset"),
+    "rms_norm": (parts.build_rms_norm, "normalized_shape eps elementwise_affine", "x"),
+    "swiglu": (parts.build_swiglu, "d_model d_ff bias", "x"),
+    "mixture_of_experts": (
+        parts.build_mixture_of_experts,
+        "d_model d_ff num_experts top_k capacity_factor activation bias renormalize",
+        "x",
+    ),
+    "grouped_query_attention": (
+        parts.build_grouped_query_attention,
+        "d_model num_heads num_kv_heads bias rotary base interleaved",
+        "x attn_mask key_padding_mask is_causal offset",
+    ),
+    "self_attention": (parts.build_self_attention, "d_model bias", "x attn_mask key_padding_mask"),
 }
 
 
@@ -98,9 +115,11 @@ def evaluate(
     Args:
         component: "attention", "multihead_attention", "layer_norm", "feed_forward",
             "encoder_layer", "decoder_layer", "encoder", "decoder", "transformer",
-            "embedding" or "cross_entropy".
+            "embedding", "cross_entropy", or one of those that torch.nn lacks, "token_embedding",
+            "positional_encoding", "rotary", "swiglu", "mixture_of_experts",
+            "grouped_query_attention", "self_attention", and "rms_norm".
         options: the constructor's arguments by torch's names, a missing one at torch's
-            default; activation is "relu", "gelu", "gelu_tanh" or "silu"; encoder and decoder
+            default; activation is a key of `ACTIVATIONS`; encoder and decoder
             take `num_layers` and `norm` (a final norm or not) beside the layer's; embedding
             takes `scaled` and `positions` (bool) beside torch's; dropout is always off.
         parameters: arrays by torch's state_dict names; an absent bias is no bias.
@@ -109,7 +128,7 @@ def evaluate(
         cotangents: one for each output, in its shape; `None` = zero.
 
     Returns:
-        The outputs (two for "multihead_attention", else one) and the gradients, zeros where
+        The outputs (two for "multihead_attention" and "mixture_of_experts", else one) and the gradients, zeros where
         nothing flows.
 
     Raises:

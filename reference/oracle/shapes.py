@@ -43,6 +43,11 @@ def multiply(x: Array, *, factor: float) -> tuple[Array, Vjp]:
     return factor * x, lambda cotangent: (factor * cotangent,)
 
 
+def product(left: Array, right: Array) -> tuple[Array, Vjp]:
+    """`left * right`, entry by entry, in one shape (torch.mul)."""
+    return left * right, lambda cotangent: (cotangent * right, cotangent * left)
+
+
 def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Vjp]:
     """The same entries in row-major order in another shape (torch.reshape)."""
     return x.reshape(shape), lambda cotangent: (cotangent.reshape(x.shape),)

@@ -6,6 +6,8 @@ import pkgutil
 from . import (
     attention_core,
     blocks,
+    caches,
+    decoding,
     dropout,
     feed_forward,
     gradients,
@@ -13,6 +15,7 @@ from . import (
     mask_values,
     masks,
     norms,
+    parts,
     precision,
     stacks,
     state,
@@ -35,6 +38,9 @@ FAULTS: tuple[Fault, ...] = (
     *gradients.FAULTS,
     *precision.FAULTS,
     *state.FAULTS,
+    *caches.FAULTS,
+    *decoding.FAULTS,
+    *parts.FAULTS,
 )
 # What looks like a fault and is none, with the reason.
 EQUIVALENT: dict[str, str] = {**masks.EQUIVALENT}
