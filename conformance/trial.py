@@ -137,6 +137,16 @@ class Trial:
         self._compare("weights", "output", by_row, run.inputs.real & run.inputs.live)
         self.settle()
 
+    def compare_second(self, name: str) -> None:
+        """The second output, which is no weights of rows, equals the reference's."""
+        self._compare(name, "output", lambda seen: seen.outputs[1] if len(seen.outputs) > 1 else None, None)
+        self.settle()
+
+    def compare_all(self) -> None:
+        """The output and all gradients equal the reference's, within the error budget."""
+        self.compare_output()
+        self.compare_gradients(lambda _: True)
+
     def compare_gradients(self, wanted: Callable[[str], bool]) -> None:
         """The gradients with the wanted names equal the reference's, within the error budget."""
         self.require_gradients()

@@ -22,8 +22,11 @@ def _same(name: str, **flags: str) -> Any:
     return shapes
 
 
-def _tokens(case: Case) -> Shapes:
-    return Shapes({}, ((*_size(case), case.d_model),), {"input": (_size(case), case.vocabulary)})
+def _tokens(name: str) -> Any:
+    def shapes(case: Case) -> Shapes:
+        return Shapes({}, ((*_size(case), case.d_model),), {name: (_size(case), case.vocabulary)})
+
+    return shapes
 
 
 def _heads(case: Case) -> Shapes:
@@ -156,11 +159,11 @@ def _language_model(case: Case) -> dict[str, Any]:
 
 
 PARTS: dict[str, Component] = {
-    "embedding": Component((), (), _embedding, _tokens),
-    "token_embedding": Component((), (), _token_embedding, _tokens),
+    "embedding": Component((), (), _embedding, _tokens("input")),
+    "token_embedding": Component((), (), _token_embedding, _tokens("ids")),
     "positional_encoding": Component(("x",), (), _positional_encoding, _same("x", offset="first")),
     "rotary": Component(("x",), (), _rotary, _heads),
-    "rms_norm": Component(("input",), (), _rms_norm, _same("input")),
+    "rms_norm": Component(("x",), (), _rms_norm, _same("x")),
     "swiglu": Component(("x",), (), _swiglu, _same("x")),
     "mixture_of_experts": Component(("x",), (), _mixture_of_experts, _experts),
     "grouped_query_attention": Component(

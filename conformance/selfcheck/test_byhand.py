@@ -50,6 +50,7 @@ ARITHMETIC = {
     *("slice", "slice_backward", "select", "select_backward", "split", "split_with_sizes", "repeat_interleave", "cat"),
     *("clone", "copy_", "detach", "alias", "index_select", "index_add", "gather", "scatter_add", "arange", "stack"),
     *("sin", "cos", "log", "baddbmm", "baddbmm_", "sub_", "exp_", "neg_", "masked_fill_"),
+    *("sigmoid", "sigmoid_backward", "sort", "scatter", "nonzero", "cumsum", "unbind"),
 }  # fmt: skip
 
 
@@ -159,6 +160,20 @@ CASES = [
     Case("transformer", **MASKS),
     Case("transformer", norm_first=True, batch_first=False, bias=False, **MASKS),
 ]
+# What torch.nn lacks, or has no ready-made operator for.
+PARTS = [
+    Case("embedding", padding_idx=2),
+    Case("token_embedding"),
+    Case("positional_encoding", target=25, dtype="float16"),
+    *(Case("rotary", interleaved=pairs, dtype="bfloat16") for pairs in (True, False)),
+    Case("rms_norm", dtype="float16"),
+    Case("swiglu", dtype="bfloat16"),
+    Case("mixture_of_experts", activation="silu", capacity_factor=0.5),
+    Case("mixture_of_experts", activation="gelu_sigmoid", top_k=1, renormalize=False, dtype="float16"),
+    Case("grouped_query_attention", heads=4, key_heads=2, rotary=True, attn_mask="float", key_padding_mask="right"),
+    Case("self_attention", heads=1, attn_mask="bool"),
+    Case("cross_entropy", dims=3, label_smoothing=0.1, ignore_index=1),
+]
 
 
 IDS = torch.arange(10).reshape(2, 5)
@@ -248,7 +263,7 @@ def test_reference_does_not_import_handmade() -> None:
             assert not [name for name in names if name.partition(".")[0] in ("handmade", "conformance")], path
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *PARTS], ids=lambda case: case.id)
 def test_operators(case: Case) -> None:
     """Forward and backward, in train mode with dropout, the handmade model runs on arithmetic alone."""
     assert foreign(component(case, HANDMADE)) == set()

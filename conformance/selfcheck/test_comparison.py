@@ -34,6 +34,14 @@ def test_a_hundred_roundings_differ() -> None:
     assert found.ratio == pytest.approx(100)
 
 
+def test_where_torch_has_nothing_a_few_roundings_conform() -> None:
+    """The oracle alone is the yardstick then, and nobody is blamed for torch."""
+    assert judge(EXACT + EPS * NOISE, None, alone=True).verdict is Verdict.CONFORMS
+    assert judge(EXACT + 20 * EPS * NOISE, None, alone=True).verdict is Verdict.DIFFERS
+    assert "torch" not in judge(EXACT + 20 * EPS * NOISE, None, alone=True).describe()
+    assert judge(EXACT + EPS * NOISE, None).verdict is Verdict.TORCH_DIFFERS
+
+
 def test_torch_may_be_the_one() -> None:
     assert judge(EXACT + EPS * NOISE, EXACT + 0.1 * NOISE).verdict is Verdict.TORCH_DIFFERS
 

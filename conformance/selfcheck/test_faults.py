@@ -45,7 +45,16 @@ grouped heads interleaved · heads beyond the fourth ignored · layers beyond th
 derivative of ReLU at 0 is 1 · ReLU turns NaN into 0 · variance in one pass · keys beyond the 512th ignored ·
 NaN and infinity turned into numbers · NaN scores taken for hidden · exponentials of the bare scores ·
 last key of a block left out · mask of a block left out · sums forgotten in backward · delta from another row ·
-every score called small
+every score called small ·
+padding row trained · embedding without its scale · positions counted from 1 ·
+sine and cosine of different wavelengths · all sines before all cosines · rotation the other way ·
+pairing of the rotation ignored · offset of the rotation ignored · angles in float32 · RMSNorm subtracts the mean ·
+eps of RMSNorm outside the root · scale of RMSNorm ignored · gate and branch swapped ·
+gate of a logistic function alone · gates not renormalised · second choices ignored · capacity ignored ·
+late tokens first · load-balancing loss without the number of experts · gradient of the load-balancing loss stopped ·
+groups of queries interleaved · groups cut out of every so manieth feature ·
+queries and keys of the single head swapped · smoothing spread over the other classes ·
+mean over ignored positions as well · exponentials of the bare logits
 """
 
 

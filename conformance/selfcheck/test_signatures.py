@@ -13,6 +13,7 @@ import handmade
 CLASSES = [
     "LayerNorm",
     "Linear",
+    "RMSNorm",
     "MultiheadAttention",
     "TransformerEncoderLayer",
     "TransformerDecoderLayer",
@@ -21,6 +22,8 @@ CLASSES = [
     "Transformer",
 ]
 METHODS = [(name, method) for name in CLASSES for method in ("__init__", "forward")]
+# torch's constructor has options beside, for norms and sparse gradients.
+METHODS.append(("Embedding", "forward"))
 METHODS.append(("Transformer", "generate_square_subsequent_mask"))
 
 # torch's function is a builtin without a signature, so its list stands here, as its documentation has it.

@@ -65,10 +65,10 @@ _COMPONENTS: Final[dict[str, tuple[_Builder, str, str]]] = {
         "ignore_index label_smoothing reduction",
         "input target",
     ),
-    "token_embedding": (parts.build_token_embedding, "vocab_size d_model", "input"),
+    "token_embedding": (parts.build_token_embedding, "vocab_size d_model", "ids"),
     "positional_encoding": (parts.build_positional_encoding, "d_model max_len", "x offset"),
     "rotary": (parts.build_rotary, "head_dim base interleaved", "x offset"),
-    "rms_norm": (parts.build_rms_norm, "normalized_shape eps elementwise_affine", "input"),
+    "rms_norm": (parts.build_rms_norm, "normalized_shape eps elementwise_affine", "x"),
     "swiglu": (parts.build_swiglu, "d_model d_ff bias", "x"),
     "mixture_of_experts": (
         parts.build_mixture_of_experts,

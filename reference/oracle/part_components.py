@@ -28,7 +28,7 @@ def build_token_embedding(tape: Tape, options: Options, parameters: Parameters, 
     """An embedding times sqrt(E)."""
     width = options.size("d_model")
     weight = parameters.required("emb.weight", options.size("vocab_size"), width)
-    found = tape.apply(embedding, weight, tokens=arguments.integers("input"))
+    found = tape.apply(embedding, weight, tokens=arguments.integers("ids"))
     return (tape.apply(multiply, found, factor=float(np.sqrt(width))),)
 
 
@@ -55,8 +55,8 @@ def _turned(tape: Tape, options: Options, arguments: Arguments, x: Node, width: 
 def build_rms_norm(tape: Tape, options: Options, parameters: Parameters, arguments: Arguments) -> _Outputs:
     """torch.nn.RMSNorm; an eps of None is float64's."""
     shape = tuple(int(size) for size in np.atleast_1d(options.get("normalized_shape", ())))
-    x = arguments.tensor("input")
-    check_shape("argument 'input'", x.value.shape[-len(shape) :], shape)
+    x = arguments.tensor("x")
+    check_shape("argument 'x'", x.value.shape[-len(shape) :], shape)
     weight = parameters.required("weight", *shape) if options.get("elementwise_affine", True) else None
     eps = options.get("eps", None)
     eps = float(np.finfo(np.float64).eps if eps is None else eps)

@@ -13,6 +13,7 @@ from . import (
     mask_values,
     masks,
     norms,
+    parts,
     precision,
     stacks,
     state,
@@ -35,6 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     *gradients.FAULTS,
     *precision.FAULTS,
     *state.FAULTS,
+    *parts.FAULTS,
 )
 # What looks like a fault and is none, with the reason.
 EQUIVALENT: dict[str, str] = {**masks.EQUIVALENT}
