@@ -32,7 +32,7 @@ class Settings:
     batch: int = 64
     d_model: int = 64
     heads: int = 4
-    d_ff: int = 256
+    d_ff: int = 128
     layers: int = 1
     norm_first: bool = False
     dtype: str = "float32"
