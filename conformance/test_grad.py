@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from .cases.components import COMPONENTS
-from .cases.select import MODULES, each, floating_masks
+from .cases.select import MODULES, around, each, floating_masks
 from .clauses import MEASURED, MUST, SHOULD, clause
 from .modules import attempt, output
 from .trial import Trial
@@ -33,6 +33,7 @@ def test_masks(trial: Trial) -> None:
     *each("attention", attn_mask="float"),
     *each(*MODULES, layers=1, activation="gelu", attn_mask="float", key_padding_mask="right", src_mask="bool3d",
           tgt_mask="float_causal", memory_key_padding_mask="right"),
+    *(case for case in around() if "embedding" not in case.component),
 ])  # fmt: skip
 def test_second_derivatives(trial: Trial) -> None:
     """Gradients of inputs and floating masks can be differentiated again; those of torch's fused attention cannot."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from .cases.case import Case
 from .cases.components import masks_of
-from .cases.select import MODULES, NORMED, each, few_masks
+from .cases.select import MODULES, NORMED, around, each, few_masks
 from .clauses import DOCS, MEASURED, MUST, clause
 from .inputs import Inputs
 from .trial import Trial
@@ -15,7 +15,15 @@ MASKED = {
     "attn_mask": "float3d", "key_padding_mask": "right", "src_mask": "bool3d", "src_key_padding_mask": "holes",
     "tgt_mask": "causal", "tgt_key_padding_mask": "right", "memory_mask": "float", "memory_key_padding_mask": "left",
 }  # fmt: skip
-EVERY = [*each("attention", attn_mask="bool"), *each("layer_norm"), *each(*MODULES, **MASKED), *each(*MODULES)]
+# The loss of a mixture of experts is about the whole batch.
+AROUND = [case for case in around() if case.component != "mixture_of_experts"]
+EVERY = [
+    *each("attention", attn_mask="bool"),
+    *each("layer_norm"),
+    *AROUND,
+    *each(*MODULES, **MASKED),
+    *each(*MODULES),
+]
 # What torch takes other kernels for where no gradient is recorded.
 FAST: dict[str, Any] = {"mode": "eval", "heads": 4, "head_dim": 3}
 PLAIN = each(
@@ -118,7 +126,7 @@ def test_key_permutation(trial: Trial) -> None:
 
 def by_sequence(inputs: Inputs, order: np.ndarray) -> Inputs:
     """The inputs with their sequences reordered, or some of them only."""
-    heads, batch = inputs.case.heads, len(next(iter(inputs.tensors.values())))
+    heads, batch = inputs.case.heads, len(inputs.real)
     masks = {}
     for name, mask in inputs.masks.items():
         if name.endswith("padding_mask"):
@@ -130,6 +138,7 @@ def by_sequence(inputs: Inputs, order: np.ndarray) -> Inputs:
         tensors={name: value[order] for name, value in inputs.tensors.items()},
         masks=masks,
         cotangents=tuple(None if value is None else value[order] for value in inputs.cotangents),
+        integers={name: value[order] for name, value in inputs.integers.items()},
         real=inputs.real[order],
         live=inputs.live[order],
     )

@@ -11,7 +11,7 @@ from . import arguments, tolerance
 from .arguments import array
 from .cases.components import STACKS, TRANSFORMER
 from .cases.configurations import CONFIGURATIONS
-from .cases.select import MODULES, NORMED, each
+from .cases.select import MODULES, NORMED, around, each
 from .clauses import DOCS, MEASURED, MUST, SHOULD, clause
 from .comparison import relative_error
 from .modules import attempt, output, reference
@@ -35,7 +35,7 @@ HOOKED = [
     *each(*NORMED, **MASKS, mode="eval", heads=4, head_dim=3),
     *each(*NORMED, mode="eval"),
 ]
-COPIED = [*each("layer_norm"), *MASKED, *each(*NORMED, activation="gelu", norm_first=True)]
+COPIED = [*each("layer_norm"), *around(), *MASKED, *each(*NORMED, activation="gelu", norm_first=True)]
 
 
 @clause("STATE-01", MUST, MEASURED, CONFIGURATIONS)

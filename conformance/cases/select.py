@@ -43,3 +43,14 @@ def each(*components: str, **fields: Any) -> list[Case]:
         norms = (False, True) if component in NORMED and "norm_first" not in own else (own.pop("norm_first", False),)
         made += [Case(component, norm_first=norm_first, **own) for norm_first in norms]
     return list(dict.fromkeys(made))
+
+
+def around(**fields: Any) -> list[Case]:
+    """One case of each part around the Transformer that is a module with one forward."""
+    maps = each("embedding", "token_embedding", "positional_encoding", "rotary", "rms_norm", "swiglu", **fields)
+    return [
+        *maps,
+        Case("mixture_of_experts", activation="gelu", **fields),
+        Case("grouped_query_attention", heads=4, key_heads=2, rotary=True, **fields),
+        Case("self_attention", heads=1, head_dim=12, **fields),
+    ]

@@ -7,7 +7,7 @@ import numpy as np
 # Steps that count as early: rounding has not grown yet, so a wrong formula cannot pass for it.
 EARLY = 50
 # While the loss falls steeply a step multiplies the distance that is there already, so the later part has room.
-LIMITS = {"float32": (1e-4, 5e-2), "float64": (1e-12, 1e-7)}
+LIMITS = {"float32": (1e-4, 5e-2), "float64": (1e-12, 1e-9)}
 
 
 @dataclass(frozen=True)
