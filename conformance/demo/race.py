@@ -30,17 +30,17 @@ class Settings:
 
     steps: int = 400
     batch: int = 64
-    d_model: int = 32
+    d_model: int = 64
     heads: int = 4
-    d_ff: int = 128
-    layers: int = 2
-    norm_first: bool = True
+    d_ff: int = 256
+    layers: int = 1
+    norm_first: bool = False
     dtype: str = "float32"
-    learning_rate: float = 3e-3
+    learning_rate: float = 4e-3
     warm_up: int = 50
-    eps: float = 1e-4
+    eps: float = 1e-3
     held_out: int = 500
-    seed: int = 0
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,6 @@ def models(settings: Settings) -> tuple[nn.Module, nn.Module]:
     return mine, theirs
 
 
-@torch.no_grad()
 def accuracy(model: nn.Module, strings: Sequence[str]) -> float:
     """The part of the strings that come out backwards without a mistake."""
     sources, targets = digits.encode(strings)
@@ -108,16 +107,17 @@ def accuracy(model: nn.Module, strings: Sequence[str]) -> float:
     return ((written == targets) | (targets == digits.PAD)).all(1).double().mean().item()
 
 
-@torch.no_grad()
 def transcribe(model: nn.Module, sources: Tensor, length: int) -> Tensor:
-    """Greedy decoding: ids (batch, length), the likeliest next one each time."""
+    """Greedy decoding: ids (batch, length), the likeliest next one each time.
+
+    Gradients are recorded, though not used: without them torch takes another path in eval mode, and warns of it.
+    """
     written = torch.full((sources.size(0), 1), digits.START)
     for _ in range(length):
         written = torch.cat((written, model(sources, written)[:, -1:].argmax(-1)), dim=1)
     return written[:, 1:]
 
 
-@torch.no_grad()
 def cross_attention(model: Any, source: Tensor, target: Tensor) -> np.ndarray:
     """The weights (target, source) of the last decoder layer's attention to the memory, a mean over its heads.
 
@@ -131,7 +131,7 @@ def cross_attention(model: Any, source: Tensor, target: Tensor) -> np.ndarray:
     hook = attention.register_forward_pre_hook(lambda _, given: seen.append(given[:3]))
     model(source, target)
     hook.remove()
-    return attention(*seen[0], need_weights=True)[1][0].double().numpy()
+    return attention(*seen[0], need_weights=True)[1][0].detach().double().numpy()
 
 
 def _optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:

@@ -25,7 +25,7 @@ def test_the_curves_coincide(norm_first: bool) -> None:
     assert gap(losses).closed("float64")
 
 
-@pytest.mark.parametrize("change", [{"norm_first": False}, {"learning_rate": 1.01e-3}, {"seed": 1}])
+@pytest.mark.parametrize("change", [{"norm_first": True}, {"learning_rate": 5e-3}, {"seed": 2}])
 def test_curves_that_part_are_seen(change: dict) -> None:
     """Two runs that differ in the norms' place, the learning rate or the batches do not pass for one."""
     one = race.run(TINY).losses[:, 0]

@@ -12,7 +12,7 @@ from conformance.selfcheck.commands import pytest as run_pytest
 
 COMMANDS = [
     line
-    for heading in ("Run it", "Bring your own", "What torch gets wrong")
+    for heading in ("Run it", "Bring your own", "What torch gets wrong", "The demo")
     for block in listing(heading, "sh")
     for line in block.splitlines()
 ]
@@ -22,7 +22,7 @@ CHEAP = [command for command in COMMANDS if command not in LONG]
 
 
 def test_there_are_both() -> None:
-    assert len(LONG) == 3
+    assert len(LONG) == 4
     assert len(CHEAP) >= 5
 
 
@@ -75,3 +75,12 @@ def test_a_broken_block_is_caught(tmp_path: Path) -> None:
     assert done.returncode == 1
     for words in ("NORM-", "differs on encoder_layer", "oracle", "rerun: pytest"):
         assert words in done.stdout
+
+
+def test_decoding(tmp_path: Path) -> None:
+    """The example of decoding runs, and prints what it says: for each of two prompts four beams, their lengths and scores."""
+    (example,) = listing("Decoding", "python")
+    (tmp_path / "example.py").write_text(example)
+    done = run(str(tmp_path / "example.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("tensor(") == 3
