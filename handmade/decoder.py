@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from . import checks, masks
+from . import cached_attention, checks, kv_cache, masks
 from .activations import Activation, relu, resolve
 from .dropout import Dropout
-from .encoder import check_masks, check_sequence, copies, mask_length
-from .feed_forward import feed_forward
+from .encoder import check_masks, check_sequence, copies, mask_length, stepping
+from .feed_forward import Map, feed_forward
+from .kv_cache import KeyValueCache, KeyValues
 from .linear import Linear
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
@@ -114,20 +115,42 @@ class TransformerDecoderLayer(Module):
         )  # fmt: skip
 
         def attend_to_target(x: Tensor) -> Tensor:
-            output, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)
-            return self.dropout1(output)
+            return self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0]
 
         def attend_to_memory(x: Tensor) -> Tensor:
-            output, _ = self.multihead_attn(
+            return self.multihead_attn(
                 x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal
-            )
-            return self.dropout2(output)
+            )[0]
 
+        return self._sublayers(tgt, attend_to_target, attend_to_memory)
+
+    def step(
+        self, tgt: Tensor, own: KeyValues, memory: KeyValues, mask: Tensor | None, memory_mask: Tensor | None
+    ) -> Tensor:
+        """Transform new positions, given what is kept of those before and of the memory.
+
+        Args:
+            tgt: (n, N, d_model), or (N, n, d_model) where batch comes first.
+            own: keys and values of the positions before; those of tgt are appended.
+            memory: keys and values of the memory.
+            mask: broadcasts to (N, nhead, n, length), True = keep; None where all is visible.
+            memory_mask: broadcasts to (N, nhead, n, S), likewise.
+
+        Returns:
+            The shape of tgt.
+        """
+        return self._sublayers(
+            tgt,
+            lambda x: cached_attention.attend_to_own(self.self_attn, x, own, mask),
+            lambda x: cached_attention.attend_to_memory(self.multihead_attn, x, memory, memory_mask),
+        )
+
+    def _sublayers(self, x: Tensor, attend_to_target: Map, attend_to_memory: Map) -> Tensor:
         def transform(x: Tensor) -> Tensor:
             return self.dropout3(feed_forward(x, self.linear1, self.activation, self.dropout, self.linear2))
 
-        x = residual(tgt, attend_to_target, self.norm1, self.norm_first)
-        x = residual(x, attend_to_memory, self.norm2, self.norm_first)
+        x = residual(x, lambda x: self.dropout1(attend_to_target(x)), self.norm1, self.norm_first)
+        x = residual(x, lambda x: self.dropout2(attend_to_memory(x)), self.norm2, self.norm_first)
         return residual(x, transform, self.norm3, self.norm_first)
 
 
@@ -195,4 +218,53 @@ class TransformerDecoder(Module):
                 tgt_is_causal=hint,
                 memory_is_causal=memory_is_causal,
             )
+        return x if self.norm is None else self.norm(x)
+
+    @torch.no_grad()
+    def start(self, memory: Tensor, memory_key_padding_mask: Tensor | None = None) -> KeyValueCache:
+        """Project the memory once, for all steps that follow.
+
+        Args:
+            memory: (S, N, d_model), or (N, S, d_model) where batch comes first.
+            memory_key_padding_mask: (N, S); True = hidden.
+
+        Returns:
+            A cache of no positions, for `step`.
+
+        Raises:
+            ValueError: shapes that do not fit.
+            TypeError: a mask that is not boolean.
+        """
+        layers, hidden = stepping(self.layers), memory_key_padding_mask
+        first = layers[0].multihead_attn
+        checks.sequence("memory", memory, first.kdim, "d_model", dim=3)
+        checks.same_kind("memory", memory, "the parameters", first.out_proj.weight)
+        batch, length = kv_cache.sizes(memory, first)
+        if hidden is not None:
+            kv_cache.check_hidden("memory_key_padding_mask", hidden, (batch, length))
+        own = [cached_attention.nothing_kept(layer.self_attn, batch) for layer in layers]
+        kept = [cached_attention.keys_of_memory(layer.multihead_attn, memory, hidden) for layer in layers]
+        return KeyValueCache(batch, own, kept, None if hidden is None else ~hidden[:, None, None, :])
+
+    @torch.no_grad()
+    def step(self, tgt: Tensor, cache: KeyValueCache, tgt_key_padding_mask: Tensor | None = None) -> Tensor:
+        """Transform new positions; all of them together, step by step, come out as from `forward` under a causal mask.
+
+        Args:
+            tgt: (n, N, d_model), or (N, n, d_model) where batch comes first: the positions after those in the cache.
+            cache: from `start`; extended in place.
+            tgt_key_padding_mask: (N, n); True = hidden, from these positions and all later ones.
+
+        Returns:
+            The shape of tgt. No gradient is recorded.
+
+        Raises:
+            ValueError: shapes that do not fit, a cache of another batch size.
+            TypeError: a mask that is not boolean.
+        """
+        layers = stepping(self.layers)
+        hidden_name = "tgt_key_padding_mask"
+        x, mask = tgt, cache.extend("tgt", tgt, layers[0].self_attn, tgt_key_padding_mask, hidden_name)
+        for layer, own, memory in zip(layers, cache.own, cache.memory, strict=True):
+            x = layer.step(x, own, memory, mask, cache.memory_mask)
         return x if self.norm is None else self.norm(x)

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from . import checks, masks
+from . import cached_attention, checks, masks
 from .activations import Activation, relu, resolve
 from .dropout import Dropout
-from .feed_forward import feed_forward
+from .feed_forward import Map, feed_forward
+from .kv_cache import KeyValueCache, KeyValues
 from .linear import Linear
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
@@ -98,13 +99,28 @@ class TransformerEncoderLayer(Module):
         )  # fmt: skip
 
         def attend(x: Tensor) -> Tensor:
-            output, _ = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)
-            return self.dropout1(output)
+            return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]
 
+        return self._sublayers(src, attend)
+
+    def step(self, src: Tensor, own: KeyValues, mask: Tensor | None) -> Tensor:
+        """Transform new positions, given what is kept of those before: the layer of a decoder without a memory.
+
+        Args:
+            src: (n, N, d_model), or (N, n, d_model) where batch comes first.
+            own: keys and values of the positions before; those of src are appended.
+            mask: broadcasts to (N, nhead, n, length), True = keep; None where all is visible.
+
+        Returns:
+            The shape of src.
+        """
+        return self._sublayers(src, lambda x: cached_attention.attend_to_own(self.self_attn, x, own, mask))
+
+    def _sublayers(self, x: Tensor, attend: Map) -> Tensor:
         def transform(x: Tensor) -> Tensor:
             return self.dropout2(feed_forward(x, self.linear1, self.activation, self.dropout, self.linear2))
 
-        x = residual(src, attend, self.norm1, self.norm_first)
+        x = residual(x, lambda x: self.dropout1(attend(x)), self.norm1, self.norm_first)
         return residual(x, transform, self.norm2, self.norm_first)
 
 
@@ -168,11 +184,54 @@ class TransformerEncoder(Module):
             x = layer(x, src_mask=mask, is_causal=hint, src_key_padding_mask=src_key_padding_mask)
         return x if self.norm is None else self.norm(x)
 
+    def start(self, batch_size: int) -> KeyValueCache:
+        """A cache of no positions, for `step`.
+
+        Args:
+            batch_size: N.
+
+        Raises:
+            ValueError: no sequence at all.
+        """
+        checks.positive("batch_size", batch_size)
+        layers = stepping(self.layers)
+        return KeyValueCache(batch_size, [cached_attention.nothing_kept(one.self_attn, batch_size) for one in layers])
+
+    @torch.no_grad()
+    def step(self, src: Tensor, cache: KeyValueCache, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        """Transform new positions; all of them together, step by step, come out as from `forward` under a causal mask.
+
+        Args:
+            src: (n, N, d_model), or (N, n, d_model) where batch comes first: the positions after those in the cache.
+            cache: from `start`; extended in place.
+            src_key_padding_mask: (N, n); True = hidden, from these positions and all later ones.
+
+        Returns:
+            The shape of src. No gradient is recorded.
+
+        Raises:
+            ValueError: shapes that do not fit, a cache of another batch size.
+            TypeError: a mask that is not boolean.
+        """
+        layers = stepping(self.layers)
+        hidden_name = "src_key_padding_mask"
+        x, mask = src, cache.extend("src", src, layers[0].self_attn, src_key_padding_mask, hidden_name)
+        for layer, own in zip(layers, cache.own, strict=True):
+            x = layer.step(x, own, mask)
+        return x if self.norm is None else self.norm(x)
+
 
 def copies(layer: Module, count: int) -> ModuleList:
     """Deep copies of a layer, all with its parameters' values and none with its parameters."""
     checks.not_negative("num_layers", count)
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+
+
+def stepping(layers: ModuleList) -> list[Any]:
+    """The layers of a stack that is called step by step."""
+    if not layers or not all(hasattr(layer, "step") for layer in layers):
+        raise ValueError(f"layers: expected at least one, each with a `step`, got {[type(x).__name__ for x in layers]}")
+    return list(layers)
 
 
 def mask_length(name: str, mask: Tensor | None) -> int:

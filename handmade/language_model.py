@@ -11,6 +11,7 @@ from .activations import Activation, gelu
 from .dropout import Dropout
 from .embedding import Embedding
 from .encoder import TransformerEncoder, TransformerEncoderLayer
+from .kv_cache import KeyValueCache
 from .linear import Linear
 from .normalization import LayerNorm
 from .training_loss import cross_entropy
@@ -105,6 +106,33 @@ class LanguageModel(Module):
         causal = masks.generate_square_subsequent_mask(length, device=ids.device, dtype=torch.bool)
         x = self.drop(self.wte(ids) + self.wpe(places))
         return self.blocks(x, mask=causal, is_causal=True)
+
+    def start(self, batch_size: int) -> KeyValueCache:
+        """The cache of `batch_size` sequences without a token."""
+        return self.blocks.start(batch_size)
+
+    @torch.no_grad()
+    def step(self, ids: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """Go on with a text: the logits are those that the whole text has at the new positions.
+
+        Args:
+            ids: (B,) the next id of each sequence, or (B, n) the next ones.
+            cache: from `start`; extended in place.
+
+        Returns:
+            Logits (B, vocab_size) or (B, n, vocab_size), without gradient, and the cache.
+
+        Raises:
+            TypeError: ids that are neither int32 nor int64.
+            ValueError: ids outside the vocabulary, none at all, more than block_size together, a cache of another
+                batch size.
+        """
+        new = cache.new_ids("ids", ids, self.vocab_size, self.wte.weight.device)
+        end = cache.length + new.size(1)
+        if end > self.block_size:
+            raise ValueError(f"ids: expected at most block_size={self.block_size} ids in a sequence, got {end}")
+        x = self.drop(self.wte(new) + self.wpe.weight[cache.length : end])
+        return self.lm_head(self.blocks.step(x, cache)).reshape(*ids.shape, -1), cache
 
 
 def predict(x: Tensor, head: Linear, targets: Tensor | None) -> tuple[Tensor, Tensor | None]:

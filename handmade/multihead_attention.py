@@ -1,5 +1,7 @@
 """Multi-head attention."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -181,13 +183,17 @@ class MultiheadAttention(Module):
         if self.in_proj_weight is not None and self_attention:
             q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
             return q, k, v
+        q, k, v = (project(x) for project, x in zip(self.projections(), (query, key, value), strict=True))
+        return q, k, v
+
+    def projections(self) -> list[Callable[[Tensor], Tensor]]:
+        """Those of queries, of keys and of values, each by itself."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
-        return q, k, v
+        return [functools.partial(linear, weight=w, bias=b) for w, b in zip(weights, biases, strict=True)]
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
         """Keys and values with `bias_k`/`bias_v`, then zeros, at their end, and how many were appended."""

@@ -1,13 +1,15 @@
 """The encoder-decoder from token ids to logits."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module, init
 
 from . import checks, masks
+from .decoder import TransformerDecoder
 from .embedding import TokenEmbedding
+from .kv_cache import KeyValueCache, some
 from .linear import Linear
 from .positions import PositionalEncoding
 from .transformer import Transformer
@@ -111,6 +113,38 @@ class SequenceModel(Module):
             tgt_is_causal=True,
         )
         return self.generator(x)
+
+    @torch.no_grad()
+    def start(self, src: Tensor) -> KeyValueCache:
+        """Read a source (B, n), and keep for all steps what the decoder makes of it.
+
+        Raises:
+            TypeError: ids that are neither int32 nor int64.
+            ValueError: ids outside the vocabulary, empty sequences.
+        """
+        memory, decoder = self.encode(src), cast(TransformerDecoder, self.transformer.decoder)
+        return decoder.start(memory, some(self.padding(src)))
+
+    @torch.no_grad()
+    def step(self, ids: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """Go on with a target: the logits are those of `forward` at the new positions, given all positions so far.
+
+        Args:
+            ids: (B,) the next id of each sequence, or (B, m) the next ones.
+            cache: from `start`; extended in place.
+
+        Returns:
+            Logits (B, vocab_size) or (B, m, vocab_size), without gradient, and the cache.
+
+        Raises:
+            TypeError: ids that are neither int32 nor int64.
+            ValueError: ids outside the vocabulary, none at all, a cache of another batch size.
+        """
+        decoder = cast(TransformerDecoder, self.transformer.decoder)
+        new = cache.new_ids("ids", ids, self.vocab_size, self.generator.weight.device)
+        x = self.positions(self.tgt_embedding(new), offset=cache.length)
+        x = decoder.step(x, cache, some(self.padding(new)))
+        return self.generator(x).reshape(*ids.shape, -1), cache
 
     def padding(self, ids: Tensor) -> Tensor | None:
         """Where `ids` are padding, (B, n), True = hidden; None where no id is."""

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from .pictures import draw
 
-COLUMNS = {"ratio": "torch / this", "of_peak": "of peak", "cpu_ms": "CPU ms", "extra_mib": "extra MiB"}
+COLUMNS = {"ratio": "other / this", "of_peak": "of peak", "cpu_ms": "CPU ms", "extra_mib": "extra MiB"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def table(entries: list[dict[str, Any]]) -> Table:
     """A row for each benchmark, group by group."""
-    made = Table(title="above 1 in the third column: faster than torch")
+    made = Table(title="above 1 in the third column: faster than torch, or than what the group names")
     for heading in ("group", "core", COLUMNS["ratio"], "ms", *list(COLUMNS.values())[1:]):
         made.add_column(heading, justify="left" if heading in ("group", "core") else "right", no_wrap=True)
     before = ""

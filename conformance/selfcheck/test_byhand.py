@@ -51,6 +51,7 @@ ARITHMETIC = {
     *("clone", "copy_", "detach", "alias", "index_select", "index_add", "gather", "scatter_add", "arange", "stack"),
     *("sin", "cos", "log", "baddbmm", "baddbmm_", "sub_", "exp_", "neg_", "masked_fill_"),
     *("sigmoid", "sigmoid_backward", "sort", "scatter", "nonzero", "cumsum", "unbind"),
+    *("argmax", "max", "min", "clamp", "new_full", "scatter_", "rand", "topk", "floor_divide", "remainder", "repeat"),
 }  # fmt: skip
 
 
@@ -279,6 +280,24 @@ def test_operators_of_whole_models(make: Callable[[], nn.Module], given: tuple[T
         return made[1] if isinstance(made, tuple) else made
 
     assert foreign(call) == set()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("greedy", {"end": 2, "min_length": 1}),
+        ("beam", {"width": 3, "length_penalty": 0.6, "end": 2}),
+        ("sample", {"top_k": 5, "top_p": 0.8, "temperature": 2.0}),
+    ],
+)
+def test_operators_of_decoding(strategy: str, options: dict[str, Any]) -> None:
+    """A model decodes, with its cache, on arithmetic alone; there is no gradient to go back."""
+    model = handmade.SequenceModel(10, 6, 3, 8, 2, pad=9).eval()
+    if strategy == "sample":
+        options = {**options, "generator": torch.Generator().manual_seed(0)}
+    with Recorder() as recorder:
+        handmade.decode(model.step, model.start(IDS), [[1], [2, 3, 9]], 20, strategy, **options)
+    assert recorder.operators - ARITHMETIC == set()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

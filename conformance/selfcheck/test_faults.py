@@ -46,6 +46,13 @@ derivative of ReLU at 0 is 1 · ReLU turns NaN into 0 · variance in one pass ·
 NaN and infinity turned into numbers · NaN scores taken for hidden · exponentials of the bare scores ·
 last key of a block left out · mask of a block left out · sums forgotten in backward · delta from another row ·
 every score called small ·
+cache not reordered in beam search · reordered cache shares memory · position off by one with the cache ·
+cross keys of the first item for all · memory padding ignored by the cache ·
+causal mask of a piece at the upper left · hidden positions forgotten ·
+last position lost when the cache grows · cache in float32 · length penalty inverted · end token ignored ·
+min_length off by one · no padding behind the end · prompts padded on the left for the model ·
+top-p drops the token that crosses p · top-k keeps one too many · temperature inverted ·
+first row's generator for all · probabilities of draws squared ·
 padding row trained · embedding without its scale · positions counted from 1 ·
 sine and cosine of different wavelengths · all sines before all cosines · rotation the other way ·
 pairing of the rotation ignored · offset of the rotation ignored · angles in float32 · RMSNorm subtracts the mean ·

@@ -75,3 +75,12 @@ def test_a_broken_block_is_caught(tmp_path: Path) -> None:
     assert done.returncode == 1
     for words in ("NORM-", "differs on encoder_layer", "oracle", "rerun: pytest"):
         assert words in done.stdout
+
+
+def test_decoding(tmp_path: Path) -> None:
+    """The example of decoding runs, and prints what it says: for each of two prompts four beams, their lengths and scores."""
+    (example,) = listing("Decoding", "python")
+    (tmp_path / "example.py").write_text(example)
+    done = run(str(tmp_path / "example.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("tensor(") == 3

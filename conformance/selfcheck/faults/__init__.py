@@ -6,6 +6,8 @@ import pkgutil
 from . import (
     attention_core,
     blocks,
+    caches,
+    decoding,
     dropout,
     feed_forward,
     gradients,
@@ -36,6 +38,8 @@ FAULTS: tuple[Fault, ...] = (
     *gradients.FAULTS,
     *precision.FAULTS,
     *state.FAULTS,
+    *caches.FAULTS,
+    *decoding.FAULTS,
     *parts.FAULTS,
 )
 # What looks like a fault and is none, with the reason.
