@@ -24,7 +24,7 @@ SAMPLING: tuple[dict[str, Any], ...] = ({}, {"temperature": 2.0}, {"top_k": 2}, 
 def test_distribution(trial: Trial) -> None:
     """What is drawn from: softmax of logits over temperature; the top_k; of these the smallest set that reaches top_p."""
     logits = trial.case.rng("logits").normal(size=(4, trial.case.vocabulary)) * 2
-    logits[3] = np.log(np.r_[0.5, 0.25, 0.125, np.full(trial.case.vocabulary - 3, 1e-9)])
+    logits[3] = np.log(np.r_[0.5, 0.25, 0.125, np.full(trial.case.vocabulary - 3, 10.0**-9)])
     for temperature in (0.3, 1.0, 2.5):
         for top_k in (None, 1, 2, 99):
             for top_p in (0.05, 0.5, 0.8, 0.97, 1.0):
@@ -55,7 +55,7 @@ def test_limits(trial: Trial) -> None:
     logits[:, 1] = -torch.inf
     uniform = torch.full_like(logits, 1 / 3).masked_fill(logits == -torch.inf, 0.0)
     best = torch.zeros_like(logits).scatter(1, logits.argmax(1, keepdim=True), 1.0)
-    for temperature, expected in ((1e20, uniform), (1e-4, best), (1e-300, best)):
+    for temperature, expected in ((1e20, uniform), (1e-4, best), (10.0**-300, best)):
         found = trial.names.distribution(logits, temperature)
         trial.require_same(f"temperature={temperature}", array(found), array(expected))
 
@@ -66,7 +66,7 @@ def test_greedy_limits(trial: Trial) -> None:
     one = next_tokens(trial)
     for ending in ENDINGS:
         greedy = trial.names.greedy(one.step, one.start(3), PROMPTS, 6, **ending)
-        for options in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}):
+        for options in ({"top_k": 1}, {"top_p": 10.0**-9}, {"temperature": 1e-6}):
             generator = torch.Generator().manual_seed(1)
             found = trial.names.sample(one.step, one.start(3), PROMPTS, 6, generator=generator, **options, **ending)
             trial.require(found.ids.tolist() == greedy.ids.tolist(), f"{options}, {ending}: not greedy's tokens")

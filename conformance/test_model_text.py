@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from reference import torch_models
 from reference.weights import copy_weights
 
+from . import tolerance
 from .cases.case import Case
 from .clauses import DOCS, MEASURED, MUST, PAPER, clause
 from .subjects import export
@@ -105,7 +106,9 @@ def test_text_model_sees_ahead(trial: Trial) -> None:
     changed = ids.clone()
     changed[:, -1] = (ids[:, -1] + 1) % trial.case.vocabulary
     apart = (all_logits(trial, model, changed) - all_logits(trial, model, ids)).abs().amax(-1)
-    trial.require(bool((apart > 1e-9).all()), "earlier logits: expected other ones at every place, got the same")
+    trial.require(
+        bool((apart > tolerance.APART).all()), "earlier logits: expected other ones at every place, got the same"
+    )
 
 
 @clause("MODEL-23", MUST, MEASURED, TEXT)

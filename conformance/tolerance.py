@@ -48,6 +48,11 @@ ZERO_GRADIENT = 1e3
 SAME = 64.0
 # What explains a difference leaves no more than this part of it.
 EXPLAINED = 1e-2
+# What is above it, in float64 at inputs of size 1, is no rounding: something has changed.
+APART = 1e-9
+# How far the loss curves of two equal trainings may be apart: early, relative to the loss, and over all steps, relative to
+# the largest loss. While the loss falls steeply a step multiplies the distance that is there, so the later part has room.
+CURVES = {"float32": (1e-4, 5e-2), "float64": (1e-12, 1e-9)}
 # The chance with which a correct implementation may fail a statistical clause.
 SIGNIFICANCE = 1e-9
 

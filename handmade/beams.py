@@ -98,7 +98,9 @@ def beam_search(
         candidates = totals.unsqueeze(-1) + rules.log_probabilities(logits.reshape(batch, width, -1), lengths)
         candidates = torch.where(choosing.unsqueeze(-1), candidates, _as_it_is(totals, logits.size(1)))
         penalties = penalty((lengths + choosing).to(candidates.dtype), length_penalty)
-        scores, best = (candidates / penalties.unsqueeze(-1)).flatten(1).topk(width)
+        # Of equals the first comes first, as with greedy decoding; `topk` would take any of them.
+        ordered = (candidates / penalties.unsqueeze(-1)).flatten(1).sort(dim=-1, descending=True, stable=True)
+        scores, best = (x[:, :width] for x in ordered)
 
         parents, tokens = best // logits.size(1), best % logits.size(1)
         totals = candidates.flatten(1).gather(1, best)

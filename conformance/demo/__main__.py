@@ -14,8 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from .. import tolerance
 from . import digits, pictures
-from .gap import EARLY, LIMITS, gap
+from .gap import EARLY, gap
 from .race import Race, Settings, accuracy, cross_attention, run, transcribe
 
 WANTED = 0.99
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, score in scores.items():
         console.print(f"{name:9} {score:7.2%} of {len(race.unseen)} unseen strings written backwards without a mistake")
     apart = gap(race.losses)
-    early, overall = LIMITS[settings.dtype]
+    early, overall = tolerance.CURVES[settings.dtype]
     console.print(
         f"loss curves, {settings.dtype}: {apart.early:.1e} apart in the first {EARLY} steps, relative to the loss"
     )
@@ -53,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m conformance.demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("report", "demo"), help="the folder for the pictures")
     parser.add_argument("--steps", type=_positive, default=Settings.steps, help="of training (default: %(default)s)")
-    parser.add_argument("--dtype", choices=sorted(LIMITS), default=Settings.dtype, help="default: %(default)s")
+    parser.add_argument(
+        "--dtype", choices=sorted(tolerance.CURVES), default=Settings.dtype, help="default: %(default)s"
+    )
     return parser
 
 

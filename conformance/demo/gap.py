@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import tolerance
+
 # Steps that count as early: rounding has not grown yet, so a wrong formula cannot pass for it.
 EARLY = 50
-# While the loss falls steeply a step multiplies the distance that is there already, so the later part has room.
-LIMITS = {"float32": (1e-4, 5e-2), "float64": (1e-12, 1e-9)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Gap:
 
     def closed(self, dtype: str) -> bool:
         """Whether the curves coincide, as far as the dtype allows."""
-        early, overall = LIMITS[dtype]
+        early, overall = tolerance.CURVES[dtype]
         return self.early <= early and self.overall <= overall
 
 
