@@ -30,6 +30,14 @@ def not_negative(name: str, value: int) -> None:
         raise ValueError(f"{name}: expected an integer of at least 0, got {value}")
 
 
+def sizes(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    """One size or several of them, none negative, as a tuple."""
+    found = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    for size in found:
+        not_negative(name, size)
+    return found
+
+
 def integer(name: str, value: object) -> None:
     """`value` is an integer."""
     if not isinstance(value, numbers.Integral):

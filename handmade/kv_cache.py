@@ -150,6 +150,9 @@ class KeyValueCache:
         Raises:
             ValueError: not one dimension, an index that is no sequence of the batch.
         """
+        checks.tensor("indices", indices)
+        if indices.dtype not in (torch.int32, torch.int64):
+            raise TypeError(f"indices: expected torch.int32 or torch.int64, got {indices.dtype}")
         if indices.dim() != 1:
             raise ValueError(f"indices: expected shape (M,), got {tuple(indices.shape)}")
         if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < self.batch_size:

@@ -57,6 +57,8 @@ class LanguageModel(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         checks.positive("vocab_size", vocab_size)
+        checks.positive("h", h)
+        checks.divisible("d_model", d_model, "h", h)
         checks.positive("block_size", block_size)
         super().__init__()
         factory = {"device": device, "dtype": dtype}

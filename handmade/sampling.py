@@ -32,7 +32,7 @@ def sample(
 
     Args:
         step: `(ids (N,), state) → (logits (N, V), state)`.
-        state: what the first call of step takes.
+        state: what the first call of step takes; a model's cache is extended in place, so each call wants a fresh one.
         prompts: (N, n) integers, or a list of N lists that may differ in length; at least one token each.
         max_length: tokens after the prompt at most.
         temperature: see `distribution`.
@@ -114,6 +114,8 @@ def draw(probabilities: Tensor, generator: Generators, wanted: Tensor) -> Tensor
     if generator is None or isinstance(generator, torch.Generator):
         uniform = torch.rand(rows, generator=generator, dtype=sums.dtype, device=sums.device)
     else:
+        if not isinstance(generator, Sequence):
+            raise TypeError(f"generator: expected a torch.Generator, a list of them or None, got {generator!r}")
         if len(generator) != rows:
             raise ValueError(f"generator: expected one for each of {rows} sequences, got {len(generator)}")
         uniform = torch.zeros(rows, dtype=sums.dtype, device=sums.device)

@@ -55,6 +55,8 @@ class SequenceModel(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         checks.positive("vocab_size", vocab_size)
+        checks.positive("h", h)
+        checks.divisible("d_model", d_model, "h", h)
         if pad is not None:
             checks.within("pad", pad, vocab_size)
         super().__init__()
