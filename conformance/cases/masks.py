@@ -22,10 +22,11 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
         kind: "bool" and "float" are (queries, keys); "bool3d" and "float3d" (groups, queries, keys);
             "causal" and "float_causal" hide later keys; "dead" and "float_dead" hide every key of the query
             before last, "dead_group" every key of the first group; "nothing" hides no key;
-            "blocks" and "float_blocks" hide the last two fifths of the keys from even queries and the first two fifths from odd ones, by −∞ where floating; "window" leaves each query the
-            key at its place and the one before; "shuffled" and "float_shuffled" leave each query at least one key,
-            whichever; a float mask is finite but for one key in three queries, which is −∞; "float_large" has large
-            finite numbers instead, and one of them for all keys of the query before last, which sees them all alike.
+            "blocks" and "float_blocks" hide the last two fifths of the keys from even queries and the first two fifths
+            from odd ones, by −∞ where floating; "window" leaves each query the key at its place and the one before;
+            "shuffled" and "float_shuffled" leave each query at least one key, whichever; a float mask is finite but for
+            one key in three queries, which is −∞; "float_large" has large finite numbers instead, and one of them for
+            all keys of the query before last, which sees them all alike.
         queries: number of queries.
         keys: number of keys.
         groups: batch · heads.
