@@ -51,8 +51,13 @@ def test_greedy(trial: Trial) -> None:
 
 @clause("DECODE-02", MUST, SEARCH, CASES)
 def test_width_1(trial: Trial) -> None:
-    """A beam of width 1 is greedy decoding, whatever the length penalty."""
+    """A beam of width 1 is greedy decoding, whatever the length penalty, and where all tokens are as probable, too."""
     one = next_tokens(trial)
+    level = [
+        function(always([0.0] * 64), None, PROMPTS, 3, **options)
+        for function, options in ((trial.names.greedy, {}), (trial.names.beam_search, {"width": 1}))
+    ]
+    trial.require(level[1].ids[:, 0].tolist() == level[0].ids.tolist(), "equal logits: not greedy's tokens")
     for ending in ENDINGS:
         greedy = trial.names.greedy(one.step, one.start(3), PROMPTS, 6, **ending)
         for alpha in LENGTH_PENALTIES:
@@ -208,6 +213,11 @@ def test_errors(trial: Trial) -> None:
 
         return call
 
+    for strategy, more in (("greedy", {}), ("sample", {}), ("beam", {"width": 1})):
+        for logits in ([torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf], [0.0, -torch.inf]):
+            outcome = attempted(names.decode, always(logits), None, [[0]], 3, strategy, end=0, min_length=1, **more)
+            trial.require(isinstance(outcome, ValueError), f"logits {logits}: expected a ValueError, got {outcome!r}")
+
     common = [
         *(
             change("prompts", bad)
@@ -236,3 +246,16 @@ def test_errors(trial: Trial) -> None:
     require_refusals(trial, attempt(names.beam_search, width=2), [*common, *wide])
     require_refusals(trial, attempt(names.decode), [*common, *by_name])
     require_refusals(trial, attempt(names.decode, strategy="sample"), chance)
+
+
+def always(logits: list[float]) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+    """A step that gives every sequence these logits."""
+    return lambda ids, state: (torch.tensor([logits]).expand(ids.size(0), -1), state)
+
+
+def attempted(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a call returns or raises."""
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        return error

@@ -70,7 +70,7 @@ def beam_search(
     """
     rules = Rules(max_length, min_length, end, pad)
     checks.positive("width", width)
-    checks.number("length_penalty", length_penalty)
+    checks.finite("length_penalty", length_penalty)
     ids, starts = padded(prompts, pad)
     batch, longest = ids.shape
     shortest = int(starts.min())
@@ -115,6 +115,7 @@ def beam_search(
         if not bool((running & (totals > -torch.inf)).any()):
             break
         state = reorder(state, (first_beams + parents).flatten())
+    rules.require_possible(scores[:, 0])
     lengths = lengths.masked_fill(scores == -torch.inf, 0)
     return Decoded(continuations(sequences, starts.unsqueeze(1), lengths, pad), lengths, scores)
 

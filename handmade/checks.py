@@ -1,5 +1,6 @@
 """Argument checks: each names the argument, what was expected and what came, before anything is computed."""
 
+import math
 import numbers
 from collections.abc import Sequence
 
@@ -48,6 +49,13 @@ def number(name: str, value: object) -> None:
     """`value` is a real number."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
+def finite(name: str, value: float) -> None:
+    """`value` is a finite real number."""
+    number(name, value)
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value}")
 
 
 def probability(name: str, value: float) -> None:

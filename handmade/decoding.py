@@ -97,6 +97,12 @@ class Rules:
             made[..., self.end].masked_fill_(lengths < self.min_length, -torch.inf)
         return made
 
+    def require_possible(self, scores: Tensor) -> None:
+        """No sequence has come to where every token is impossible."""
+        if bool((scores == -torch.inf).any()):
+            forbidden = f" before min_length={self.min_length}" if self.min_length else ""
+            raise ValueError(f"step: expected a token besides the end token to be possible{forbidden}, got none")
+
     def ended(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Which sequences end with these tokens, at these lengths."""
         full = lengths >= self.max_length
@@ -152,6 +158,7 @@ def generate(step: Step, state: Any, prompts: Prompts, choose: Choice, rules: Ru
         tokens = torch.where(choosing, choose(log_probabilities, choosing), sequences[:, position])
         sequences[:, position] = tokens
         found = log_probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        rules.require_possible(torch.where(choosing, found, 0.0))
         scores = scores + torch.where(choosing, found, 0.0)
         lengths = lengths + choosing
         running = running & ~(choosing & rules.ended(tokens, lengths))

@@ -83,11 +83,12 @@ def distribution(logits: Tensor, temperature: float = 1.0, top_k: int | None = N
     Curious Case of Neural Text Degeneration", section 3.1 (p).
     """
     check_options(temperature, top_k, top_p)
-    x = widen(logits)
-    # The greatest becomes 0 before it is divided, so that no temperature makes it infinite.
+    dtype = widen(logits).dtype
+    # In float64, which has room for every temperature and top_p; the greatest becomes 0 before it is divided.
+    x = logits.double()
     x = (x - x.amax(-1, keepdim=True)) / temperature
     if top_k is None and top_p == 1:
-        return softmax(x)
+        return softmax(x).to(dtype)
     ordered, tokens = x.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         ordered[..., top_k:] = -torch.inf
@@ -96,7 +97,7 @@ def distribution(logits: Tensor, temperature: float = 1.0, top_k: int | None = N
         before = torch.cat([torch.zeros_like(kept[..., :1]), kept.cumsum(-1)[..., :-1]], dim=-1)
         kept = kept.masked_fill(before >= top_p, 0.0)
         kept = kept / kept.sum(-1, keepdim=True)
-    return torch.zeros_like(kept).scatter_(-1, tokens, kept)
+    return torch.zeros_like(kept).scatter_(-1, tokens, kept).to(dtype)
 
 
 def draw(probabilities: Tensor, generator: Generators, wanted: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, init
 
-from . import checks, masks
+from . import checks, kv_cache, masks
 from .decoder import TransformerDecoder
 from .embedding import TokenEmbedding
 from .kv_cache import KeyValueCache, some
@@ -143,6 +143,7 @@ class SequenceModel(Module):
             ValueError: ids outside the vocabulary, none at all, a cache of another batch size.
         """
         decoder = cast(TransformerDecoder, self.transformer.decoder)
+        kv_cache.check("cache", cache)
         new = cache.new_ids("ids", ids, self.vocab_size, self.generator.weight.device)
         x = self.positions(self.tgt_embedding(new), offset=cache.length)
         x = decoder.step(x, cache, some(self.padding(new)))
