@@ -149,7 +149,9 @@ def test_one_query_not_finite(trial: Trial) -> None:
         poisoned = np.where(chosen[:, None], np.nan, query)
         found = np.isnan(trial.observe(trial.inputs.with_tensor("query", poisoned)).output)
         wrong = int((found != chosen[:, None]).sum())
-        trial.require(wrong == 0, f"NaN in {int(chosen.sum())} of 16 queries: {wrong} elements are NaN elsewhere, or not there")
+        trial.require(
+            wrong == 0, f"NaN in {int(chosen.sum())} of 16 queries: {wrong} elements are NaN elsewhere, or not there"
+        )
 
 
 def sees_last_key(inputs: Inputs) -> np.ndarray:

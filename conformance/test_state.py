@@ -233,11 +233,24 @@ def test_names_of_every_version(trial: Trial) -> None:
         expected = {f"{side}.layers.0.{name}": shape for side, state in sides.items() for name, shape in state.items()}
         expected |= {f"{side}.norm.{name}": "E" for side in sides for name in ("weight", "bias")}
     elif case.kdim:
-        own = {"q_proj_weight": "E E", "k_proj_weight": "E K", "v_proj_weight": "E V", "bias_k": "1 1 E", "bias_v": "1 1 E"}
+        own = {
+            "q_proj_weight": "E E",
+            "k_proj_weight": "E K",
+            "v_proj_weight": "E V",
+            "bias_k": "1 1 E",
+            "bias_v": "1 1 E",
+        }
         expected = {**{name: shape for name, shape in ATTENTION_STATE.items() if name != "in_proj_weight"}, **own}
     else:
         expected = written_down(case.component)
-    sizes = {"E": case.d_model, "3E": 3 * case.d_model, "F": case.dim_feedforward, "K": case.kdim, "V": case.vdim, "1": 1}
+    sizes = {
+        "E": case.d_model,
+        "3E": 3 * case.d_model,
+        "F": case.dim_feedforward,
+        "K": case.kdim,
+        "V": case.vdim,
+        "1": 1,
+    }
     wanted = {name: tuple(sizes[size] for size in shape.split()) for name, shape in expected.items()}
     found = {name: tuple(value.shape) for name, value in trial.construct().state_dict().items()}
     odd = {name for name in {*found, *wanted} if found.get(name) != wanted.get(name)}

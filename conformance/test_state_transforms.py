@@ -153,7 +153,12 @@ def test_compile_without_gradients(trial: Trial) -> None:
             require_compiled(trial, "aot_eager", gradient=False, dynamic=dynamic, rows=trial.inputs.real)
 
 
-@clause("STATE-23", SHOULD, MEASURED, each("encoder", src_mask="float_causal", norm_first=False, dtype="float32", **STACK_IN_EVAL))
+@clause(
+    "STATE-23",
+    SHOULD,
+    MEASURED,
+    each("encoder", src_mask="float_causal", norm_first=False, dtype="float32", **STACK_IN_EVAL),
+)
 def test_export(trial: Trial) -> None:
     """torch.export takes a stack with a mask, the hint that it is causal being absent, true or false; outputs are equal."""
     if not hasattr(torch, "export") or not hasattr(torch.export, "export"):
@@ -164,7 +169,9 @@ def test_export(trial: Trial) -> None:
         named = {**given, "is_causal": hint}
         made = attempt(f"export, is_causal={hint}", lambda named=named: torch.export.export(module, (source,), named))
         whole = made.module() if hasattr(made, "module") else made
-        found = attempt(f"the exported graph, is_causal={hint}", lambda named=named, whole=whole: whole(source, **named))
+        found = attempt(
+            f"the exported graph, is_causal={hint}", lambda named=named, whole=whole: whole(source, **named)
+        )
         trial.require_same(f"output, is_causal={hint}", array(found), expected)
 
 
