@@ -97,10 +97,11 @@ def _cell(row: Row, version: str, cell: Counts | None, state: str) -> str:
     line = rerun(row, cell.differs[0]) if cell.differs else ""
     more = f"<li>and {cell.wrong - len(cell.differs)} more</li>" if not cell.listed else ""
     cases = "".join(f"<li>{escape(case)}</li>" for case in cell.differs) + more
+    numbers = escape(_numbers(version, cell))
     return (
-        f'<td class="{kind}"><details><summary title="{escape(_numbers(version, cell))}">{sign}<small>{cell.wrong}</small></summary>'
-        f'<div class="found"><b>{row.clause}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}'
-        f"<p>{escape(_numbers(version, cell))}</p><p>{escape(cell.message)}</p><pre>{escape(line)}</pre><ul>{cases}</ul></div></details></td>"
+        f'<td class="{kind}"><details><summary title="{numbers}">{sign}<small>{cell.wrong}</small></summary>'
+        f'<div class="found"><b>{row.clause}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}<p>{numbers}</p>'
+        f"<p>{escape(cell.message)}</p><pre>{escape(line)}</pre><ul>{cases}</ul></div></details></td>"
     )
 
 
