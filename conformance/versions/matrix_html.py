@@ -29,7 +29,9 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield " are recorded (torch), torch in eval mode without gradients (torch-fast). Open a cell that differs for what was"
     yield " found, on which cases, and the line that repeats it; rest on any other for its numbers.</p>"
     legend = " ".join(f'<span class="{CLASSES[w]} key">{sign} {w}</span>' for w, sign in SIGNS.items())
-    yield '<p><a href="#clauses">Clauses</a> · <a href="#behaviours">Behaviours</a> · <a href="#transitions">From version to version</a></p>'
+    places = {"clauses": "Clauses", "behaviours": "Behaviours", "transitions": "From version to version"}
+    links = " · ".join(f'<a href="#{place}">{name}</a>' for place, name in places.items())
+    yield f"<p>{links}</p>"
     yield f"<p>{legend}</p><ul>"
     for machine, versions in matrix.machines:
         yield f"<li>Measured on {escape(described(machine))}: {escape(', '.join(versions))}</li>"
