@@ -1,5 +1,6 @@
 """CAUSAL: causal masks, is_causal, and hints."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,23 @@ def test_square_subsequent_mask(trial: Trial) -> None:
     except TypeError:
         raise Unsupported(f"not supported by torch {torch.__version__}: dtype=") from None
     trial.require(half.dtype == torch.bfloat16, f"expected torch.bfloat16, got {half.dtype}")
+
+
+@clause("CAUSAL-08", POLICY, "left open by torch.nn: it refuses on one path and takes no notice on another", [
+    Case("multihead_attention", attends="self", mode=mode, heads=4, head_dim=3, need_weights=need)
+    for mode in ("train", "eval") for need in (True, False)
+])  # fmt: skip
+def test_hint_alone(trial: Trial) -> None:
+    """Told that a mask is causal and given none, an implementation refuses, or attends causally; it may ignore the hint."""
+    if "is_causal" not in inspect.signature(trial.torch_module().forward).parameters:
+        raise Unsupported(f"not supported by torch {torch.__version__}: is_causal=")
+    queries, keys = trial.case.target, trial.case.target
+    causal = trial.inputs.with_mask("attn_mask", np.triu(np.ones((queries, keys), dtype=bool), 1))
+    try:
+        found = trial.observe(trial.inputs.but(flags={**trial.inputs.flags, "is_causal": True})).output
+    except Exception:
+        trial.policy = "refused"
+        return
+    trial.policy = "ignored" if trial.apart(found, trial.observe(causal).output) else "causal"
+    if trial.subject.strict:
+        trial.require(trial.policy != "ignored", "expected the hint to be refused or followed, but it was ignored")

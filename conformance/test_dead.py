@@ -72,6 +72,28 @@ def test_same_with_weights(trial: Trial) -> None:
     trial.require_same("output", not_asked, asked)
 
 
+@clause("DEAD-05", MUST, MEASURED, [
+    Case(component, mode="eval", heads=4, head_dim=3, src_key_padding_mask=padding, norm_first=norm_first, **options)
+    for component, options in (("encoder_layer", {}), ("encoder", {"layers": 1, "final_norm": False}))
+    for padding in ("all", "everything") for norm_first in (False, True)
+])  # fmt: skip
+def test_same_without_gradients(trial: Trial) -> None:
+    """A sequence that is all padding becomes the same kind of thing (numbers, zeros, NaN) whether gradients are recorded or not."""
+    trial.require_gradients()
+    recorded, bare = (_kind(trial, gradient) for gradient in (True, False))
+    trial.require(
+        recorded == bare, f"a sequence that is all padding: {recorded} with gradients recorded, {bare} without"
+    )
+
+
+def _kind(trial: Trial, gradient: bool) -> str:
+    try:
+        values = trial.observe(gradient=gradient).output[0]
+    except Exception as error:
+        return type(error).__name__
+    return "NaN" if np.isnan(values).any() else "numbers" if values.any() else "zeros"
+
+
 def rows(seen: Observation, chosen: np.ndarray, returned: int) -> np.ndarray:
     """All numbers of the chosen rows side by side: of the output and, where two outputs are returned, of the weights."""
     values = [value for value in seen.outputs[:returned] if value is not None]
