@@ -134,8 +134,8 @@ def undecided(cells: Sequence[str], judged: Mapping[str, Judgement]) -> list[str
 def look(asked: Sequence[str], series: Mapping[str, Series], settings: Settings) -> dict[str, Judgement]:
     """Judge some cells: Holm over them, an equal part of α for each look."""
     alpha, floor = settings.alpha / len(settings.looks), math.log1p(settings.floor)
-    controls = {name: interval(one.controls, SHOWN) for name, one in series.items() if one.controls}
-    deltas = {name: spread(list(controls.values()), controls[name], floor) for name in asked}
+    controls = {name: interval(series[name].controls, SHOWN) for name in asked}
+    deltas = {name: spread(controls[name], floor) for name in asked}
     levels = holm({name: claim_level(series[name].ratios, deltas[name], floor) for name in asked}, alpha)
     return {
         name: Judgement(

@@ -56,7 +56,9 @@ def weights(n: int) -> tuple[float, ...]:
     for k in range(1, n):
         chance = k / n
         below[k] = np.exp(log_choose[upper] + upper * math.log(chance) + (n - upper) * math.log1p(-chance)).sum()
-    return tuple(float(one) for one in np.diff(below))
+    found = np.diff(below)
+    # Symmetrical but for rounding, which must not make a far value impossible or less.
+    return tuple(float(max(0.0, one)) for one in (found + found[::-1]) / 2)
 
 
 def sample(values: Sequence[float]) -> tuple[Array, Array]:
@@ -119,16 +121,14 @@ def holm(levels: Mapping[str, float], alpha: float) -> dict[str, float]:
     return granted
 
 
-def spread(intervals: Sequence[Interval], own: Interval, floor: float) -> float:
+def spread(control: Interval, floor: float) -> float:
     """δ: what a difference must exceed to be claimed.
 
-    Two workers of one environment are not equally fast: each has its own addresses. How far they are apart is seen between
-    the two of A, on this cell and on the others.
+    Two workers of one environment are not equally fast: each has its own addresses. How far they may be apart is seen
+    between the two of A.
 
     Args:
-        intervals: of A's second worker against its first, of all cells.
-        own: that of the cell that is judged.
+        control: A's second worker against its first, on the cell that is judged.
         floor: the least δ.
     """
-    typical = math.sqrt(sum(one.middle**2 for one in intervals) / len(intervals)) if intervals else 0.0
-    return max(floor, own.reach, 2 * typical)
+    return max(floor, control.reach)

@@ -18,9 +18,8 @@ import torch
 
 from conformance.duel.cells import CELLS, Call
 
-# Seconds that a call is tried for when a block is sized, and turns in which the extra work of a slowdown is sized.
-TRIED, TURNS = 0.05, 15
-FILLER = 16
+# Seconds that a call is tried for when a block is sized.
+TRIED = 0.05
 
 
 class Worker:
@@ -34,9 +33,6 @@ class Worker:
         torch.set_num_threads(threads)
         self.clock = time.thread_time if threads == 1 else time.process_time
         self.calls: dict[str, Call] = {}
-        self.fillers: dict[str, float] = {}
-        left = torch.randn(FILLER, FILLER)
-        self.filler: Call = lambda: torch.mm(left, left)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked: "fingerprint", "prepare" a cell, or time a "block" of calls."""
@@ -65,32 +61,23 @@ class Worker:
         Args:
             cell: prepared before.
             calls: how many.
-            slowdown: the part of a call's processor time that is spent once more, on other work.
+            slowdown: the part of a call's own processor time that it takes longer, on purpose.
         """
         call = self.calls[cell]
-        extra = round(slowdown * self._fillers(cell)) if slowdown else 0
         gc.disable()
-        spent = [self.time(call, extra) for _ in range(calls)]
+        spent = [self.time(call, slowdown) for _ in range(calls)]
         gc.enable()
         return {"cpu": [cpu for cpu, _ in spent], "wall": [wall for _, wall in spent]}
 
-    def time(self, call: Call, extra: int = 0) -> tuple[float, float]:
-        """Processor and wall seconds of one call, and of extra work behind it."""
+    def time(self, call: Call, slowdown: float = 0.0) -> tuple[float, float]:
+        """Processor and wall seconds of one call, and of the work that makes it slower by so much."""
         wall, cpu = time.perf_counter(), self.clock()
         call()
-        for _ in range(extra):
-            self.filler()
+        if slowdown:
+            until = cpu + (self.clock() - cpu) * (1 + slowdown)
+            while self.clock() < until:
+                pass
         return self.clock() - cpu, time.perf_counter() - wall
-
-    def _fillers(self, cell: str) -> float:
-        """How often the extra work fits into one call, by processor time, both in turns."""
-        if cell not in self.fillers:
-            call = self.calls[cell]
-            alone, once = self.time(call)[0], self.time(self.filler, 99)[0] / 100
-            many = max(1, round(alone / once))
-            turns = [self.time(call)[0] / self.time(self.filler, many - 1)[0] for _ in range(TURNS)]
-            self.fillers[cell] = many * statistics.median(turns)
-        return self.fillers[cell]
 
 
 def fingerprint() -> dict[str, Any]:
