@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .claims.page import page as claims
+from .duel import command as duel
 from .report.specification import page as specification
 from .versions import commands as versions
 
@@ -19,9 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     executed = commands.add_parser("claims", help="print the documents' claims and their verdicts in Markdown")
     executed.add_argument("--pictures", metavar="DIR", type=Path, help="draw the claims' pictures there instead")
     versions.add(commands)
+    duel.add_arguments(commands.add_parser("duel", help="compare the speed of two environments' attention"))
     given = parser.parse_args(arguments)
     if given.command in ("store", "compare", "matrix"):
         return versions.run(given)
+    if given.command == "duel":
+        return duel.run(given)
     if given.command == "claims" and given.pictures is not None:
         return _draw(given.pictures)
     sys.stdout.write(claims() if given.command == "claims" else specification())

@@ -1,0 +1,147 @@
+"""`python -m conformance duel ENV_A ENV_B`: is B's torch slower than A's?"""
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.status import Status
+
+from .cells import CELLS
+from .match import Duel, choose, fight, percent, workers
+from .processes import Unusable, python_of
+from .result import exit_code, heading, table, write
+from .rounds import A, B, Judgement, Progress, Settings, undecided
+
+INTERRUPTED = 130
+# Seconds between lines where the output is no terminal.
+EVERY = 15
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("environments", metavar="ENV", nargs="*", help="two virtual environments, or their pythons")
+    parser.add_argument("--cells", metavar="PATTERN", nargs="+", default=[], help="what is timed, by id (default: all)")
+    parser.add_argument("--list", action="store_true", help="print the ids of the cells and exit")
+    parser.add_argument(
+        "--seconds",
+        type=_positive,
+        help="budget (default: 90 for each shape); it ends early when all is decided",
+    )
+    parser.add_argument("--threads", type=_count, default=1, help="of torch (default: 1, the quietest clock)")
+    parser.add_argument("--alpha", type=_part, default=Settings.alpha, help="chance of a wrong verdict (%(default)s)")
+    parser.add_argument("--floor", type=_part, default=Settings.floor, help="the least δ (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the orders (default: 0)")
+    parser.add_argument(
+        "--json", type=Path, default=Path("report", "duel.json"), help="the file of all figures (%(default)s)"
+    )
+    parser.add_argument(
+        "--self-test", action="store_true", help="slow B on purpose by 0, 2, 5, 10 %% and count what is found"
+    )
+    parser.add_argument("--runs", type=_count, default=20, help="of the self-test, of each slowdown (%(default)s)")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
+    console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
+    if given.list:
+        sys.stdout.writelines(f"{name}\n" for name, cell in CELLS.items() if not cell.anchor)
+        return 0
+    try:
+        if given.self_test:
+            from .self_test import run as self_test
+
+            return self_test(given, console)
+        return _duel(given, console)
+    except (Unusable, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def pythons(environments: Sequence[str]) -> dict[str, Path]:
+    """The two pythons.
+
+    Raises:
+        Unusable: there are not two, or one is no environment.
+    """
+    if len(environments) != 2:
+        raise Unusable(f"ENV: expected two environments, got {len(environments)}")
+    return {A: python_of(environments[0]), B: python_of(environments[1])}
+
+
+def settings_of(given: argparse.Namespace, cells: Sequence[str]) -> Settings:
+    """The settings of the options."""
+    seconds = given.seconds or Settings.seconds * len({CELLS[name].shape for name in cells})
+    return Settings(seconds, given.alpha, given.floor, given.seed)
+
+
+def watch(console: Console, cells: Sequence[str], settings: Settings) -> tuple[Status, Progress]:
+    """How it goes: live on a terminal, a line now and then elsewhere."""
+    status, started, told = console.status("starting"), time.monotonic(), [0.0]
+
+    def progress(sweep: int, judged: Mapping[str, Judgement]) -> None:
+        spent = time.monotonic() - started
+        widest = max((one.ratio.high - one.ratio.low for one in judged.values()), default=0.0)
+        line = (
+            f"sweep {sweep}, {spent:.0f} of at most {settings.seconds:.0f} s, "
+            f"{len(cells) - len(undecided(cells, judged))} of {len(cells)} cells decided"
+            + (f", widest interval {percent(widest):.1f} %" if judged else "")
+        )
+        status.update(line)
+        if not console.is_terminal and spent - told[0] >= EVERY:
+            told[0] = spent
+            console.print(line)
+
+    return status, progress
+
+
+def _duel(given: argparse.Namespace, console: Console) -> int:
+    both, cells = pythons(given.environments), choose(given.cells)
+    settings = settings_of(given, cells)
+    status, progress = watch(console, cells, settings)
+    with status, workers(both, given.threads) as remotes:
+        duel = fight(remotes, cells, settings, progress=progress)
+    write(duel, given.json)
+    _show(duel, console)
+    console.print(f"figures: {given.json}", soft_wrap=True)
+    return exit_code(duel) if duel.complete else INTERRUPTED
+
+
+def _show(duel: Duel, console: Console) -> None:
+    for line in heading(duel):
+        console.print(line, soft_wrap=True)
+    console.print(table(duel))
+    counts = {word: sum(one.verdict.value == word for one in duel.judged.values()) for word in _WORDS}
+    console.print(
+        ", ".join(f"{count} {word}" for word, count in counts.items())
+        + (f", {len(duel.unsupported)} not supported" if duel.unsupported else "")
+        + f" in {duel.seconds:.0f} s"
+        + ("" if duel.complete else ": INTERRUPTED")
+    )
+
+
+_WORDS = ("slower", "faster", "equivalent", "inconclusive")
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
+    return value
+
+
+def _part(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, got {text}")
+    return value

@@ -1,0 +1,170 @@
+"""A duel: workers of two environments started, found comparable, given the cells, and let take turns."""
+
+import fnmatch
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .cells import CELLS
+from .processes import Remote, Unusable
+from .rounds import SIDES, A, B, Block, Judgement, Progress, Series, Settings, play
+
+# Seconds of a block. What else the machine does changes from block to block: many short ones say more than few long ones.
+BLOCK = 0.006
+# In a block of so many calls the first, on a cold cache, does not count; in a shorter one it cannot be spared.
+WARM = 4
+# What two fingerprints must agree on to be compared.
+SAME = ("system", "machine", "cpu", "cpus", "threads")
+
+
+@dataclass
+class Duel:
+    """What a duel found.
+
+    Attributes:
+        settings: as given.
+        environments: fingerprints of A, of its control and of B, with the load after.
+        series: the rounds of each cell and anchor.
+        judged: the cells' judgements.
+        unsupported: the cells that an environment lacks, with its reason.
+        seconds: what the rounds took.
+        complete: whether it was not interrupted.
+    """
+
+    settings: Settings
+    environments: dict[str, dict[str, Any]]
+    series: dict[str, Series] = field(default_factory=dict)
+    judged: dict[str, Judgement] = field(default_factory=dict)
+    unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
+    seconds: float = 0.0
+    complete: bool = True
+
+
+def choose(patterns: Sequence[str]) -> list[str]:
+    """The judged cells whose ids match one of the patterns; all of them without a pattern.
+
+    Raises:
+        Unusable: a pattern matches none.
+    """
+    judged = [name for name, cell in CELLS.items() if not cell.anchor]
+    for pattern in patterns:
+        if not fnmatch.filter(judged, pattern):
+            raise Unusable(f"--cells: expected a pattern of {', '.join(judged)}, got {pattern}")
+    return [name for name in judged if not patterns or any(fnmatch.fnmatchcase(name, one) for one in patterns)]
+
+
+def anchors_of(cells: Sequence[str]) -> list[str]:
+    """The anchors: the matrix product, and the plain core on the cells' shapes."""
+    shapes = {CELLS[name].shape for name in cells}
+    return [name for name, cell in CELLS.items() if cell.anchor and (cell.core == "product" or cell.shape in shapes)]
+
+
+@contextmanager
+def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Remote]]:
+    """A worker of each side, all at once; ended at the end.
+
+    Args:
+        pythons: of A and of B.
+        threads: of torch.
+
+    Raises:
+        Unusable: one does not start, or they are not on one machine.
+    """
+    with ExitStack() as stack:
+        remotes = {side: stack.enter_context(Remote(pythons[B if side == B else A], threads)) for side in SIDES}
+        same_machine(_each(remotes, do="fingerprint"))
+        yield remotes
+
+
+def fight(
+    remotes: Mapping[str, Remote],
+    cells: Sequence[str],
+    settings: Settings,
+    slowdown: float = 0.0,
+    progress: Progress | None = None,
+) -> Duel:
+    """Compare two environments.
+
+    Args:
+        remotes: a worker of each side.
+        cells: ids.
+        settings: time, certainty, looks.
+        slowdown: of B, made on purpose, for the tests of the detector.
+        progress: told after each sweep.
+
+    Raises:
+        Unusable: a worker ends.
+    """
+    duel = Duel(settings, _each(remotes, do="fingerprint"))
+    calls = {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, remotes, name))}
+    left = [name for name in cells if name in calls]
+
+    def measure(cell: str, side: str) -> Block:
+        extra = slowdown if side == B else 0.0
+        answer = remotes[side].ask(do="block", cell=cell, calls=calls[cell], slowdown=extra)
+        return Block(typical(answer["cpu"]), typical(answer["wall"]))
+
+    started = time.monotonic()
+    try:
+        play(left, [name for name in calls if name not in left], measure, settings, duel.series, duel.judged, progress)
+        for side, after in _each(remotes, do="fingerprint").items():
+            duel.environments[side]["load_after"] = after["load"]
+    except KeyboardInterrupt:
+        duel.complete = False
+    duel.seconds = time.monotonic() - started
+    return duel
+
+
+def typical(seconds: Sequence[float]) -> float:
+    """A block's seconds per call: the median of its calls, so that one that was interrupted does not count."""
+    return statistics.median(seconds[1:] if len(seconds) >= WARM else seconds)
+
+
+def same_machine(environments: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse workers whose times say nothing of one another.
+
+    Raises:
+        Unusable: they differ in what `SAME` names.
+    """
+    for name in SAME:
+        a, b = environments[A][name], environments[B][name]
+        if a != b:
+            raise Unusable(f"{name}: expected the same in both environments, got {a} in A and {b} in B")
+
+
+def to_anchors(series: Mapping[str, Series], cell: str) -> dict[str, dict[str, float]]:
+    """A cell's time over each anchor's, in A and in B: what survives a change of machine."""
+    return {
+        name: {
+            side: statistics.median(series[cell].times[side]) / statistics.median(series[name].times[side])
+            for side in (A, B)
+        }
+        for name in anchors_of([cell])
+        if name in series and series[name].ratios and series[cell].ratios
+    }  # fmt: skip
+
+
+def percent(log_ratio: float) -> float:
+    """A logarithm of a ratio as the part by which B takes longer, in percent."""
+    return 100 * math.expm1(log_ratio)
+
+
+def _each(remotes: Mapping[str, Remote], **request: Any) -> dict[str, dict[str, Any]]:
+    for remote in remotes.values():
+        remote.send(**request)
+    return {side: remote.receive() for side, remote in remotes.items()}
+
+
+def _prepare(duel: Duel, remotes: Mapping[str, Remote], name: str) -> int:
+    """The calls of a block, the same on all sides; 0 where a side does not support the cell."""
+    answers = {side: remote.ask(do="prepare", cell=name) for side, remote in remotes.items()}
+    reasons = {side: answers[side]["unsupported"] for side in (A, B) if "unsupported" in answers[side]}
+    if reasons:
+        duel.unsupported[name] = reasons
+        return 0
+    return max(1, round(BLOCK / statistics.median(answer["seconds"] for answer in answers.values())))

@@ -1,0 +1,165 @@
+"""Whose turn it is: rounds of blocks, until every cell has its verdict or the time is over."""
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .statistics import Interval, Verdict, claim_level, holm, interval, judge, spread
+
+# A, its second worker as the control, and B.
+A, CONTROL, B = SIDES = ("A", "control", "B")
+# The rounds after which cells are judged; the last look is when the time is over, or the last of these.
+LOOKS = (41, 101, 251, 601, 1501)
+# Anchors are timed in every so many sweeps.
+SPARSE = 4
+# What the intervals that are shown and never judged leave outside.
+SHOWN = 0.05
+
+
+@dataclass(frozen=True)
+class Block:
+    """Processor and wall seconds of a call, as a block of them shows it."""
+
+    cpu: float
+    wall: float
+
+
+# Times one block of a cell on a side.
+Measure = Callable[[str, str], Block]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a duel may take and must show.
+
+    Attributes:
+        seconds: the time for all rounds.
+        alpha: the probability of any wrong verdict.
+        floor: the least δ, as a part of the time.
+        seed: of the orders.
+        looks: the rounds after which cells are judged.
+    """
+
+    seconds: float = 90.0
+    alpha: float = 0.05
+    floor: float = 0.03
+    seed: int = 0
+    looks: tuple[int, ...] = LOOKS
+
+
+@dataclass
+class Series:
+    """The rounds of a cell: log ratios, and the times of each side."""
+
+    ratios: list[float] = field(default_factory=list)
+    controls: list[float] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
+
+    def add(self, blocks: Mapping[str, Sequence[Block]]) -> None:
+        """Add a round: two blocks of each side."""
+        cpu = {side: _middle([block.cpu for block in blocks[side]]) for side in SIDES}
+        wall = {side: _middle([block.wall for block in blocks[side]]) for side in SIDES}
+        self.ratios.append(_against(cpu))
+        self.walls.append(_against(wall))
+        self.controls.append(cpu[CONTROL] - cpu[A])
+        for side in SIDES:
+            self.times[side].append(math.exp(cpu[side]))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of a cell, and why. Ratios are logarithms, above 0 where B is slower."""
+
+    verdict: Verdict
+    ratio: Interval
+    control: Interval
+    wall: Interval
+    delta: float
+    alpha: float
+    rounds: int
+
+
+# Told after each sweep: how many there were, and the judgements so far.
+Progress = Callable[[int, Mapping[str, Judgement]], None]
+
+
+def play(
+    cells: Sequence[str],
+    anchors: Sequence[str],
+    measure: Measure,
+    settings: Settings,
+    series: dict[str, Series],
+    judged: dict[str, Judgement],
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Time rounds of all cells that have no verdict yet, in an order that is drawn anew in each sweep.
+
+    Args:
+        cells: what is judged.
+        anchors: what is timed now and then.
+        measure: times a block.
+        settings: time, certainty, looks.
+        series: gets the rounds, also where it is interrupted.
+        judged: gets the judgements, likewise.
+        progress: told after each sweep.
+        clock: of the time that is given.
+    """
+    chance = random.Random(settings.seed)
+    series.update({cell: Series() for cell in (*cells, *anchors)})
+    until, sweep = clock() + settings.seconds, 0
+    try:
+        while (left := undecided(cells, judged)) and sweep < settings.looks[-1] and clock() < until:
+            order = [*left, *(anchors if sweep % SPARSE == 0 else ())]
+            for cell in chance.sample(order, len(order)):
+                series[cell].add(_round(cell, measure, chance))
+            sweep += 1
+            if sweep in settings.looks:
+                judged.update(look(left, series, settings))
+            if progress is not None:
+                progress(sweep, judged)
+    finally:
+        unseen = [cell for cell in undecided(cells, judged) if len(series[cell].ratios) not in settings.looks]
+        judged.update(look([cell for cell in unseen if series[cell].ratios], series, settings))
+
+
+def undecided(cells: Sequence[str], judged: Mapping[str, Judgement]) -> list[str]:
+    """The cells without a verdict."""
+    return [cell for cell in cells if cell not in judged or judged[cell].verdict is Verdict.INCONCLUSIVE]
+
+
+def look(asked: Sequence[str], series: Mapping[str, Series], settings: Settings) -> dict[str, Judgement]:
+    """Judge some cells: Holm over them, an equal part of α for each look."""
+    alpha, floor = settings.alpha / len(settings.looks), math.log1p(settings.floor)
+    controls = {name: interval(series[name].controls, SHOWN) for name in asked}
+    deltas = {name: spread(controls[name], floor) for name in asked}
+    levels = holm({name: claim_level(series[name].ratios, deltas[name], floor) for name in asked}, alpha)
+    return {
+        name: Judgement(
+            judge(ratio, deltas[name], floor) if len(series[name].ratios) >= settings.looks[0] else Verdict.INCONCLUSIVE,
+            ratio, controls[name], interval(series[name].walls, SHOWN), deltas[name], levels[name],
+            len(series[name].ratios),
+        )
+        for name in asked
+        for ratio in [interval(series[name].ratios, levels[name])]
+    }  # fmt: skip
+
+
+def _round(cell: str, measure: Measure, chance: random.Random) -> dict[str, list[Block]]:
+    order = chance.sample(SIDES, len(SIDES))
+    blocks: dict[str, list[Block]] = {side: [] for side in SIDES}
+    for side in (*order, *reversed(order)):
+        blocks[side].append(measure(cell, side))
+    return blocks
+
+
+def _middle(seconds: Sequence[float]) -> float:
+    return sum(math.log(max(one, 1e-9)) for one in seconds) / len(seconds)
+
+
+def _against(logs: Mapping[str, float]) -> float:
+    """B against the mean of the two workers of A."""
+    return logs[B] - (logs[A] + logs[CONTROL]) / 2

@@ -1,0 +1,153 @@
+"""The detector on trial: B is slowed down on purpose, in runs with workers of their own, and what is found is counted."""
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .match import choose, fight, percent, workers
+from .processes import Unusable, python_of
+from .rounds import A, B, Settings
+
+SLOWDOWNS = (0.0, 0.02, 0.05, 0.1)
+# One shape's cells, where no others are named.
+CELLS = ("torch-16x8x32x64-*",)
+SECONDS = 90.0
+Run = dict[str, Any]
+
+
+def run(given: argparse.Namespace, console: Console) -> int:
+    """Make the runs that the file does not hold yet, a line each, and print what they show; 1 after a false alarm."""
+    environment = python_of((given.environments or [sys.executable])[0])
+    cells, path = choose(given.cells or CELLS), given.json.with_suffix(".jsonl")
+    settings = Settings(given.seconds or SECONDS, given.alpha, given.floor)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = read(path) if path.exists() else []
+    for number in range(given.runs):
+        left = [one for one in SLOWDOWNS if not any(r["run"] == number and r["slowdown"] == one for r in done)]
+        if not left:
+            continue
+        with (
+            workers({A: environment, B: environment}, given.threads) as remotes,
+            path.open("a", encoding="utf-8") as file,
+        ):
+            for slowdown in random.Random(number).sample(left, len(left)):
+                duel = fight(remotes, cells, settings_for(settings, number), slowdown)
+                if not duel.complete:
+                    return 130
+                done.append(line(number, slowdown, duel.seconds, duel.environments[A]["load"], duel.judged))
+                file.write(json.dumps(done[-1]) + "\n")
+                file.flush()
+                counted = {name: one["verdict"] for name, one in done[-1]["cells"].items()}
+                console.print(
+                    f"run {number}, slowed by {slowdown:.0%}: {counted} in {duel.seconds:.0f} s", soft_wrap=True
+                )
+    console.print(table(done))
+    picture = draw(done, given.json.with_suffix(".svg"))
+    console.print(f"runs: {path}" + (f"; picture: {picture}" if picture else ""), soft_wrap=True)
+    return int(any(one["found"] for one in rates(done) if one["slowdown"] == 0))
+
+
+def settings_for(settings: Settings, number: int) -> Settings:
+    """The settings of a run, with orders of its own."""
+    return Settings(settings.seconds, settings.alpha, settings.floor, number, settings.looks)
+
+
+def line(number: int, slowdown: float, seconds: float, load: Any, judged: Mapping[str, Any]) -> Run:
+    """What is kept of a run."""
+    return {
+        "run": number, "slowdown": slowdown, "seconds": round(seconds, 1), "load": load,
+        "cells": {
+            name: {
+                "verdict": one.verdict.value, "percent": round(percent(one.ratio.middle), 2),
+                "interval": [round(percent(one.ratio.low), 2), round(percent(one.ratio.high), 2)],
+                "control": round(percent(one.control.middle), 2), "delta": round(percent(one.delta), 2),
+                "rounds": one.rounds,
+            }
+            for name, one in judged.items()
+        },
+    }  # fmt: skip
+
+
+def read(path: Path) -> list[Run]:
+    """The runs of a file; a last line that was cut off is left out.
+
+    Raises:
+        Unusable: another line is no run.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = []
+    for number, text in enumerate(lines):
+        try:
+            one = json.loads(text)
+            one["run"], one["slowdown"], one["cells"], one["seconds"]
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines) - 1:
+                break
+            raise Unusable(f"{path}: line {number + 1} is no run of the self-test") from error
+        found.append(one)
+    return found
+
+
+def rates(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """For each slowdown: runs, those in which a cell was called slower, cells, those called slower, time."""
+    kept = list(runs)
+    for slowdown in sorted({one["slowdown"] for one in kept}):
+        chosen = [one for one in kept if one["slowdown"] == slowdown]
+        verdicts = [[cell["verdict"] for cell in one["cells"].values()] for one in chosen]
+        flat = [verdict for some in verdicts for verdict in some]
+        yield {
+            "slowdown": slowdown,
+            "runs": len(chosen),
+            "found": sum("slower" in some for some in verdicts),
+            "cells": len(flat),
+            **{word: flat.count(word) for word in ("slower", "faster", "equivalent", "inconclusive")},
+            "seconds": sorted(one["seconds"] for one in chosen)[len(chosen) // 2],
+            "longest": max(one["seconds"] for one in chosen),
+        }
+
+
+def table(runs: Iterable[Run]) -> Table:
+    """A row for each slowdown."""
+    made = Table(title="what was found of a slowdown made on purpose")
+    for heading in ("slowed by", "runs", "runs that call a cell slower", "cells", "slower", "faster", "equivalent",
+                    "inconclusive", "seconds: median", "longest"):  # fmt: skip
+        made.add_column(heading, justify="right")
+    for one in rates(runs):
+        made.add_row(
+            f"{one['slowdown']:.0%}", str(one["runs"]), f"{one['found']} ({one['found'] / one['runs']:.0%})",
+            *(str(one[word]) for word in ("cells", "slower", "faster", "equivalent", "inconclusive")),
+            f"{one['seconds']:.0f}", f"{one['longest']:.0f}",
+        )  # fmt: skip
+    return made
+
+
+def draw(runs: Iterable[Run], path: Path) -> Path | None:
+    """The parts of runs and of cells that are called slower, by slowdown, as SVG; None without matplotlib."""
+    os.environ.setdefault("MPLBACKEND", "svg")
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return None
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "duel"})
+    found = list(rates(runs))
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    x = [100 * one["slowdown"] for one in found]
+    axes.plot(
+        x, [one["found"] / one["runs"] for one in found], "o-", color="#0072B2", label="runs with a cell called slower"
+    )
+    axes.plot(x, [one["slower"] / one["cells"] for one in found], "s--", color="#D55E00", label="cells called slower")
+    axes.axvspan(0, 3, color="#999999", alpha=0.15, label="within δ: not to be called slower")
+    axes.set(xlabel="slowdown made on purpose, %", ylabel="part", ylim=(-0.03, 1.03), title="What a duel finds")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(loc="center right")
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return path

@@ -1,0 +1,125 @@
+"""One environment's side of a duel: `python -m conformance.duel.worker THREADS`.
+
+Reads a request from each line of its input and answers each with a line, JSON both. It runs in the environment that is
+timed, so it imports nothing but torch, and nothing that a torch from 1.13 on lacks.
+"""
+
+import gc
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import torch
+
+from conformance.duel.cells import CELLS, Call
+
+# Seconds that a call is tried for when a block is sized.
+TRIED = 0.05
+
+
+class Worker:
+    """Answers requests; keeps what it has prepared.
+
+    Args:
+        threads: of torch. With one the clock is the thread's processor time, with more the process's.
+    """
+
+    def __init__(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.clock = time.thread_time if threads == 1 else time.process_time
+        self.calls: dict[str, Call] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked: "fingerprint", "prepare" a cell, or time a "block" of calls."""
+        do: dict[str, Callable[..., dict[str, Any]]] = {
+            "fingerprint": fingerprint, "prepare": self.prepare, "block": self.block
+        }  # fmt: skip
+        return do[request.pop("do")](**request)
+
+    def prepare(self, cell: str) -> dict[str, Any]:
+        """Make a cell's call and try it: the seconds that one takes, or why it is not supported."""
+        try:
+            call = CELLS[cell].make()
+            call()
+        except Exception as error:
+            return {"unsupported": f"{type(error).__name__}: {error}".splitlines()[0]}
+        self.calls[cell] = call
+        tried: list[float] = []
+        until = time.perf_counter() + TRIED
+        while not tried or time.perf_counter() < until:
+            tried.append(self.time(call)[0])
+        return {"seconds": statistics.median(tried)}
+
+    def block(self, cell: str, calls: int, slowdown: float = 0.0) -> dict[str, Any]:
+        """Processor and wall seconds of each of so many calls.
+
+        Args:
+            cell: prepared before.
+            calls: how many.
+            slowdown: the part of a call's own processor time that it takes longer, on purpose.
+        """
+        call = self.calls[cell]
+        gc.disable()
+        spent = [self.time(call, slowdown) for _ in range(calls)]
+        gc.enable()
+        return {"cpu": [cpu for cpu, _ in spent], "wall": [wall for _, wall in spent]}
+
+    def time(self, call: Call, slowdown: float = 0.0) -> tuple[float, float]:
+        """Processor and wall seconds of one call, and of the work that makes it slower by so much."""
+        wall, cpu = time.perf_counter(), self.clock()
+        call()
+        if slowdown:
+            until = cpu + (self.clock() - cpu) * (1 + slowdown)
+            while self.clock() < until:
+                pass
+        return self.clock() - cpu, time.perf_counter() - wall
+
+
+def fingerprint() -> dict[str, Any]:
+    """What times depend on: versions, machine, threads, and its load now."""
+    cpu = getattr(torch.backends, "cpu", None)
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cpu": cpu_model(),
+        "cpus": os.cpu_count(),
+        "capability": cpu.get_cpu_capability() if cpu is not None else "unknown",
+        "threads": torch.get_num_threads(),
+        "mkl": torch.backends.mkl.is_available(),
+        "onednn": torch.backends.mkldnn.is_available(),
+        "load": [round(one, 2) for one in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:
+    """Answer until the input ends."""
+    for line in requests:
+        answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Serve on standard input and output; what else is printed goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve(Worker(int(sys.argv[1])), sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

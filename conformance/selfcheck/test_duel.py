@@ -1,0 +1,286 @@
+"""A duel with real workers and tiny budgets: what a user types, sees, and gets refused. No time is asserted."""
+
+import io
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.benchmarks.cores import Shape
+from conformance.duel import match, self_test
+from conformance.duel.cells import CELLS, Cell
+from conformance.duel.processes import Remote, Unusable, python_of
+from conformance.duel.rounds import CONTROL, A, B, Judgement, Settings
+from conformance.duel.statistics import Interval, Verdict
+from conformance.duel.worker import Worker, fingerprint, serve
+
+SMALL = "torch-16x8x32x64-none-forward"
+needs_posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a python is a shell script")
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if "512" not in name])
+def test_cells_can_be_called(name: str) -> None:
+    assert CELLS[name].id == name
+    CELLS[name].make()()
+
+
+def test_ids_are_readable() -> None:
+    assert Cell("torch math", Shape(1, 2, 3, 4, 5), "causal", "both").id == "torch_math-1x2x3-4x5-causal-both"
+
+
+def test_a_worker_answers_on_lines() -> None:
+    """One JSON object for each request."""
+    requests = [
+        {"do": "fingerprint"}, {"do": "prepare", "cell": SMALL}, {"do": "block", "cell": SMALL, "calls": 3},
+        {"do": "block", "cell": SMALL, "calls": 2, "slowdown": 0.5},
+    ]  # fmt: skip
+    answers = io.StringIO()
+    serve(Worker(1), io.StringIO("".join(json.dumps(one) + "\n" for one in requests)), answers)
+    found = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert found[0]["threads"] == 1
+    assert found[1]["seconds"] > 0
+    assert [len(one["cpu"]) for one in found[2:]] == [3, 2]
+    assert [len(one["wall"]) for one in found[2:]] == [3, 2]
+
+
+def test_a_slowdown_is_of_the_calls_own_time() -> None:
+    """Half of it once more, to a tick of the clock."""
+    worker, now = Worker(1), [0.0]
+
+    def clock() -> float:
+        now[0] += 0.001
+        return now[0]
+
+    def call() -> None:
+        now[0] += 8.0
+
+    worker.clock, worker.calls = clock, {"x": call}
+    assert worker.block("x", 3, 0.5)["cpu"] == pytest.approx([12.0] * 3, abs=0.01)
+    assert worker.block("x", 3)["cpu"] == pytest.approx([8.0] * 3, abs=0.01)
+
+
+@pytest.mark.parametrize("missing", ["scaled_dot_product_attention"])
+def test_what_a_torch_lacks_is_not_supported(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch before 2.0 has no such function: the cell is named as not supported, and nothing raises."""
+    monkeypatch.delattr(f"torch.nn.functional.{missing}")
+    answer = Worker(1).prepare(SMALL)
+    assert answer["unsupported"].startswith("AttributeError")
+    assert missing in answer["unsupported"]
+    assert "seconds" in Worker(1).prepare("plain-16x8x32x64-none-forward")
+
+
+def test_the_typical_call() -> None:
+    """The first of many is cold; one that was interrupted does not count."""
+    assert match.typical([100.0, 1.0, 2.0, 90.0]) == 2.0
+    assert match.typical([3.0, 1.0]) == 2.0
+    assert match.typical([3.0]) == 3.0
+
+
+def test_choice_of_cells() -> None:
+    assert match.choose(["*causal-both"]) == [
+        f"torch-{shape}x64-causal-both" for shape in ("16x8x32", "4x8x128", "1x4x512")
+    ]
+    assert len(match.choose([])) == 13
+    assert match.anchors_of([SMALL]) == ["plain-16x8x32x64-none-forward", "product-1x1x256x256-none-forward"]
+
+
+@pytest.mark.parametrize("name", match.SAME)
+def test_other_machines_are_refused(name: str) -> None:
+    """Workers whose machine, processor or threads differ are not compared, and the line names what differs."""
+    here = fingerprint()
+    match.same_machine({A: here, B: here})
+    with pytest.raises(Unusable, match=f"^{name}: expected the same in both environments, got .* in A and other in B"):
+        match.same_machine({A: here, B: {**here, name: "other"}})
+
+
+def script(path: Path, text: str) -> str:
+    """An executable that stands for a python."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@needs_posix
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "ENV: expected two environments, got 0"),
+        (["{here}"], "ENV: expected two environments, got 1"),
+        (["{here}", "nowhere"], "nowhere: expected a virtual environment or its python, found none there"),
+        (["{here}", "{here}", "--cells", "nothing*"], "--cells: expected a pattern of torch-16x8x32x64-none-forward"),
+        (["{dies}", "{here}"], "dies: its worker ended: no torch here"),
+        (["{here}", "{silent}"], "silent: its worker ended: exit code 3"),
+        (["{here}", "{babbles}"], "babbles: its worker answered 'hello'"),
+    ],
+)
+def test_unusable_input(arguments: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, exit code 2."""
+    known = {
+        "here": sys.executable,
+        "dies": script(tmp_path / "dies", "echo no torch here >&2; exit 1"),
+        "silent": script(tmp_path / "silent", "exit 3"),
+        "babbles": script(tmp_path / "babbles", "echo hello; cat"),
+    }
+    options = ["--seconds", "0.1", "--json", str(tmp_path / "duel.json")]
+    assert main(["duel", *(one.format(**known) for one in arguments), *options]) == 2
+    shown = capsys.readouterr().err.strip().splitlines()
+    assert len(shown) == 1
+    assert line in shown[0]
+    assert not (tmp_path / "duel.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seconds", "0"), ("--alpha", "1"), ("--floor", "0"), ("--threads", "0")]
+)
+def test_unusable_options(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["duel", "a", "b", option, value])
+    assert f"argument {option}" in capsys.readouterr().err
+
+
+def test_python_of(tmp_path: Path) -> None:
+    """A folder with bin/python or Scripts/python.exe, or that file itself."""
+    made = tmp_path / "env" / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.write_text("")
+    with pytest.raises(Unusable):
+        python_of(str(tmp_path / "env"))
+    made.chmod(0o755)
+    assert python_of(str(tmp_path / "env")) == python_of(str(made)) == made
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["duel", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == match.choose([])
+
+
+def test_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A moment is enough for a table and a file, and for no verdict: nothing is slower, exit code 0."""
+    path = tmp_path / "new" / "duel.json"
+    assert (
+        main(["duel", sys.executable, sys.executable, "--cells", SMALL, "--seconds", "0.3", "--json", str(path)]) == 0
+    )
+    shown = capsys.readouterr().out
+    for words in (SMALL, "inconclusive", "anchor", "A: torch", "0 slower"):
+        assert words in shown
+    found = json.loads(path.read_text(encoding="utf-8"))
+    cell = found["cells"][SMALL]
+    assert found["schema"] == 1
+    assert found["complete"] is True
+    assert set(found["environments"]) == {A, CONTROL, B}
+    assert {"cpu", "capability", "threads", "torch", "load", "load_after"} <= set(found["environments"][B])
+    assert cell["verdict"] == "inconclusive"
+    assert set(cell["to_anchors"]) == set(match.anchors_of([SMALL]))
+    assert {len(times) for times in found["rounds"][SMALL].values()} == {cell["rounds"]}
+
+
+def test_a_slow_environment_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the coordinator sees it: B's blocks take twice as long."""
+
+    class Double:
+        """A worker that is not timed."""
+
+        def __init__(self, python: Path, threads: int) -> None:
+            self.factor = 2.0 if python.name == "slow" else 1.0
+
+        def __enter__(self) -> "Double":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def ask(self, do: str, **request: Any) -> dict[str, Any]:
+            if do == "block":
+                return {name: [self.factor] * request["calls"] for name in ("cpu", "wall")}
+            return fingerprint() if do == "fingerprint" else {"seconds": 0.001}
+
+        def send(self, **request: Any) -> None:
+            self.answer = self.ask(**request)
+
+        def receive(self) -> dict[str, Any]:
+            return self.answer
+
+    monkeypatch.setattr(match, "Remote", Double)
+    for name in ("fast", "slow"):
+        script(tmp_path / name, "")
+    path = tmp_path / "duel.json"
+    for a, b, code, verdict in (
+        ("fast", "slow", 1, "slower"),
+        ("slow", "fast", 0, "faster"),
+        ("fast", "fast", 0, "equivalent"),
+    ):
+        assert main(["duel", str(tmp_path / a), str(tmp_path / b), "--json", str(path)]) == code
+        found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert len(found) == 13
+        assert {one["verdict"] for one in found.values()} == {verdict}
+
+
+def test_a_worker_in_a_process_of_its_own() -> None:
+    """It answers until it is left, and then is gone."""
+    with Remote(Path(sys.executable), 1) as remote:
+        assert remote.ask(do="fingerprint")["threads"] == 1
+        assert "unsupported" not in remote.ask(do="prepare", cell=SMALL)
+        with pytest.raises(Unusable, match="its worker ended: KeyError"):
+            remote.ask(do="block", cell="nothing", calls=1)
+    assert remote.process.poll() is not None
+
+
+def judgement(verdict: Verdict) -> Judgement:
+    one = Interval(math.log(1.05), math.log(1.04), math.log(1.06))
+    return Judgement(verdict, one, Interval(0.0, -0.01, 0.01), one, math.log(1.03), 0.01, 101)
+
+
+def test_the_self_test_counts(tmp_path: Path) -> None:
+    """By slowdown: runs with a cell called slower, cells by verdict; a line that was cut off is left out."""
+    slower, same = judgement(Verdict.SLOWER), judgement(Verdict.EQUIVALENT)
+    runs = [
+        self_test.line(0, 0.0, 5.0, [1.0], {"a": same, "b": same}),
+        self_test.line(0, 0.05, 7.0, [1.0], {"a": slower, "b": same}),
+        self_test.line(1, 0.05, 9.0, [1.0], {"a": slower, "b": slower}),
+    ]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in runs) + '{"run": 2, "slo')
+    assert self_test.read(path) == runs
+    none, five = self_test.rates(self_test.read(path))
+    assert (none["runs"], none["found"], none["cells"], none["slower"], none["equivalent"]) == (1, 0, 2, 0, 2)
+    assert (five["runs"], five["found"], five["cells"], five["slower"], five["longest"]) == (2, 2, 4, 3, 9.0)
+    assert self_test.table(runs).row_count == 2
+    path.write_text('{"run": 1}\n' + json.dumps(runs[0]) + "\n")
+    with pytest.raises(Unusable, match="line 1 is no run"):
+        self_test.read(path)
+
+
+def test_the_self_test_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each slowdown once, on the environment that is running; what is in the file is not run again."""
+    monkeypatch.setattr(self_test, "SLOWDOWNS", (0.0, 0.1))
+    options = [
+        "duel",
+        "--self-test",
+        "--runs",
+        "1",
+        "--seconds",
+        "0.1",
+        "--cells",
+        SMALL,
+        "--json",
+        str(tmp_path / "x.json"),
+    ]
+    assert main(options) == 0
+    written = (tmp_path / "x.jsonl").read_text(encoding="utf-8")
+    assert {json.loads(line)["slowdown"] for line in written.splitlines()} == {0.0, 0.1}
+    monkeypatch.setattr(self_test, "workers", None)
+    assert main(options) == 0
+    assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == written
+    assert "10%" in capsys.readouterr().out
+
+
+def test_settings_of_a_run() -> None:
+    """Each run draws orders of its own."""
+    assert self_test.settings_for(Settings(5.0, 0.01, 0.02), 7) == Settings(5.0, 0.01, 0.02, 7)
