@@ -7,6 +7,8 @@ from typing import Any
 import numpy
 import torch
 
+from . import capabilities
+
 
 def fingerprint(device: str) -> dict[str, Any]:
     """Versions, machine, device, threads."""
@@ -36,3 +38,12 @@ def describe(device: str) -> str:
         f"torch {found['torch']}, numpy {found['numpy']}, device {found['device']}, "
         f"{found['threads']} threads, {found['cpu_capability']}"
     )
+
+
+def lacking() -> list[str]:
+    """A line on what this torch cannot do, if there is anything."""
+    missing = [name for name, there in capabilities.probed().items() if not there]
+    if not missing:
+        return []
+    plain = "; the handmade attention is the plain one" if "Function.setup_context" in missing else ""
+    return [f"{capabilities.NOT_SUPPORTED}: {', '.join(missing)}{plain}"]

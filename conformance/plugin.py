@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from .clauses import CHAPTERS, Level
-from .environment import describe
+from .environment import describe, lacking
 from .evaluation import Outcome, evaluate
 from .report.model import Result, encode, tensor_fields
 from .report.recorder import KEY, Recorder
@@ -71,8 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Subject, versions, device, threads."""
-    return [f"conformance: subject {config.stash[SUBJECT].name}, {describe(config.getoption('--device'))}"]
+    """Subject, versions, device, threads, and what torch lacks."""
+    first = f"subject {config.stash[SUBJECT].name}, {describe(config.getoption('--device'))}"
+    return [f"conformance: {line}" for line in (first, *lacking())]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

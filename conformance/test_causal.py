@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import capabilities
 from .arguments import array
 from .cases.case import Case
 from .cases.masks import CAUSAL_KINDS
@@ -76,7 +77,7 @@ def test_detection(trial: Trial) -> None:
     try:
         module.layers[0].register_forward_pre_hook(lambda _, __, given: told.append(given), with_kwargs=True)
     except TypeError:
-        raise Unsupported(f"not supported by torch {torch.__version__}: hooks with keyword arguments") from None
+        raise Unsupported(f"hooks with keyword arguments: {capabilities.NOT_SUPPORTED}") from None
     module(**trial.call_arguments())
     role = "src_mask" if trial.case.component == "encoder" else "tgt_mask"
     hint = told[0].get("is_causal" if role == "src_mask" else "tgt_is_causal")
@@ -103,8 +104,7 @@ def test_square_subsequent_mask(trial: Trial) -> None:
     for size in (0, 1, 2, 5):
         expected = np.where(np.triu(np.ones((size, size), dtype=bool), 1), -np.inf, 0.0)
         trial.require(bool((array(make(size)) == expected).all()), f"size {size}: another mask")
-    try:
-        half = make(3, dtype=torch.bfloat16)
-    except TypeError:
-        raise Unsupported(f"not supported by torch {torch.__version__}: dtype=") from None
+    if trial.subject.is_torch:
+        capabilities.require("dtype= of generate_square_subsequent_mask")
+    half = make(3, dtype=torch.bfloat16)
     trial.require(half.dtype == torch.bfloat16, f"expected torch.bfloat16, got {half.dtype}")

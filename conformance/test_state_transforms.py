@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from . import arguments
+from . import arguments, capabilities
 from .arguments import array
 from .cases.case import Case
 from .cases.select import MODULES, around, each
@@ -15,7 +15,6 @@ from .clauses import DOCS, MEASURED, MUST, SHOULD, clause
 from .modules import attempt, output
 from .test_state import MASKS, PLAIN
 from .trial import Trial
-from .verdicts import Unsupported
 
 TRANSFORMED = [Case("attention"), *PLAIN, *each(*MODULES, **MASKS)]
 EVALUATED = [case.but(mode="eval") for case in TRANSFORMED]
@@ -27,8 +26,7 @@ def transforms() -> Any:
     Raises:
         Unsupported: this torch has none.
     """
-    if not hasattr(torch, "func"):
-        raise Unsupported(f"torch.func: not supported by torch {torch.__version__}")
+    capabilities.require("torch.func")
     return torch.func
 
 
@@ -140,8 +138,7 @@ def test_compile_detection(trial: Trial) -> None:
 
 def require_compiled(trial: Trial, backend: str, gradient: bool) -> None:
     """The compiled module equals the module: outputs, and gradients of the tensors."""
-    if not hasattr(torch, "compile"):
-        raise Unsupported(f"torch.compile: not supported by torch {torch.__version__}")
+    capabilities.require("torch.compile")
     if gradient:
         trial.require_gradients()
     module = trial.torch_module()

@@ -3,12 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from handmade import attention, blockwise_attention, masks
 from handmade.blockwise_function import blockwise
@@ -85,26 +83,29 @@ def products(shape: Shape, kind: str, _dtype: torch.dtype) -> Attend:
     return attend
 
 
-def _torch(backend: Any) -> Callable[[Shape, str, torch.dtype], Attend]:
-    def make(shape: Shape, kind: str, dtype: torch.dtype) -> Attend:
-        mask = shape.mask(kind, dtype)
+def _torch(shape: Shape, kind: str, dtype: torch.dtype) -> Attend:
+    mask = shape.mask(kind, dtype)
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal")
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            if backend is None:
-                return F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal")
-            with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal")
 
-        return attend
+def _torch_math(shape: Shape, kind: str, dtype: torch.dtype) -> Attend:
+    # Not in every torch that the other cores run on.
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return make
+    chosen = _torch(shape, kind, dtype)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.MATH):
+            return chosen(q, k, v)
+
+    return attend
 
 
 CORES: dict[str, Callable[[Shape, str, torch.dtype], Attend]] = {
     "plain": _plain,
     "blockwise": _blockwise,
-    "torch math": _torch(SDPBackend.MATH),
-    "torch": _torch(None),
+    "torch math": _torch_math,
+    "torch": _torch,
 }
 REFERENCE = "torch"
 # Not a core but the limit of all: see `products`.

@@ -6,13 +6,18 @@ from unittest import mock
 
 import pytest
 import torch
-from torch import Tensor, func
+from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from handmade import attention, blockwise_attention, blockwise_function, masks, transforms
 from handmade.blockwise_function import blockwise
 
+pytestmark = pytest.mark.skipif(
+    not transforms.KNOWS_TRANSFORMS,
+    reason=f"torch {torch.__version__} has no torch.func: its attention is the plain one",
+)
+func: Any = getattr(torch, "func", None)
 MASKS = ("none", "causal", "bool", "float", "padding")
 
 
