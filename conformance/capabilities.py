@@ -110,7 +110,8 @@ def has(name: str) -> bool:
     Raises:
         KeyError: no such probe.
     """
-    with warnings.catch_warnings():
+    # Asked in the middle of a check as well: what a probe draws must not be missing there.
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), torch.enable_grad():
         warnings.simplefilter("ignore")
         try:
             PROBES[name]()
@@ -161,12 +162,12 @@ def of_torch(case: Case) -> Iterator[str]:
         yield f"{case.dtype} in torch.nn on the CPU"
 
 
-def require(name: str) -> None:
-    """A clause needs a capability.
+def require(*names: str) -> None:
+    """A clause needs some capabilities.
 
     Raises:
-        Unsupported: the installed torch does not have it.
+        Unsupported: the installed torch does not have them all.
     """
-    missing = refusal([name])
+    missing = refusal(names)
     if missing:
         raise Unsupported(missing)

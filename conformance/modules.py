@@ -11,7 +11,7 @@ from reference.torch_modules import build
 from . import capabilities
 from .cases.case import Case
 from .cases.components import COMPONENTS
-from .verdicts import Difference, Kind, Unsupported
+from .verdicts import Difference, Kind
 
 
 def reference(case: Case) -> nn.Module:
@@ -20,9 +20,7 @@ def reference(case: Case) -> nn.Module:
     Raises:
         Unsupported: this torch does not do the case.
     """
-    missing = capabilities.refusal(capabilities.of_torch(case))
-    if missing:
-        raise Unsupported(missing)
+    capabilities.require(*capabilities.of_torch(case))
     return build(case.component, COMPONENTS[case.component].options(case), dtype=getattr(torch, case.dtype))
 
 

@@ -88,8 +88,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The suite's own tests, and those of the claims, say nothing of another subject than the handmade model."""
-    return True if collection_path in OWN and config.stash[SUBJECT].name != "handmade" else None
+    """The suite's own tests, and those of the claims: only on the handmade model, and under a torch that lacks nothing."""
+    if collection_path not in OWN:
+        return None
+    return True if config.stash[SUBJECT].name != "handmade" or lacking() else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
