@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .claims.page import page as claims
 from .report.specification import page as specification
+from .versions import commands as versions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("specification", help="print the specification in Markdown")
     executed = commands.add_parser("claims", help="print the documents' claims and their verdicts in Markdown")
     executed.add_argument("--pictures", metavar="DIR", type=Path, help="draw the claims' pictures there instead")
+    versions.add(commands)
     given = parser.parse_args(arguments)
+    if given.command in ("store", "compare", "matrix"):
+        return versions.run(given)
     if given.command == "claims" and given.pictures is not None:
         return _draw(given.pictures)
     sys.stdout.write(claims() if given.command == "claims" else specification())

@@ -95,12 +95,15 @@ PROBES: dict[str, Callable[[], Any]] = {
     "float16 in torch.nn on the CPU": functools.partial(_layers, torch.float16),
     "bfloat16 in torch.nn on the CPU": functools.partial(_layers, torch.bfloat16),
     "Function.setup_context": lambda: torch.autograd.Function.setup_context,
+    "hooks with keyword arguments": lambda: nn.Identity().register_forward_pre_hook(print, with_kwargs=True),
+    "torch.device as a context": lambda: torch.device("cpu").__enter__,
     "torch.func": _function_transforms,
     "torch.compile": _compiled,
+    "torch.export": lambda: torch.export.export(nn.Linear(1, 1), (torch.zeros(1, 1),)),
 }
 HALVES = ("bfloat16", "float16")
 # What takes seconds to try is tried where a clause needs it.
-SLOW = ("torch.compile",)
+SLOW = ("torch.compile", "torch.export")
 
 
 @functools.cache

@@ -12,7 +12,6 @@ from .cases.masks import CAUSAL_KINDS
 from .cases.select import MODULES, each, few_masks, has_kind
 from .clauses import DOCS, MEASURED, MUST, POLICY, clause
 from .trial import Trial
-from .verdicts import Unsupported
 
 CAUSAL = {"attn_mask": "causal", "src_mask": "causal", "tgt_mask": "causal"}
 
@@ -74,10 +73,8 @@ def test_detection(trial: Trial) -> None:
     """A stack that is not told finds out whether its mask is causal, and tells its layers."""
     module = trial.torch_module()
     told: list[dict[str, Any]] = []
-    try:
-        module.layers[0].register_forward_pre_hook(lambda _, __, given: told.append(given), with_kwargs=True)
-    except TypeError:
-        raise Unsupported(f"hooks with keyword arguments: {capabilities.NOT_SUPPORTED}") from None
+    capabilities.require("hooks with keyword arguments")
+    module.layers[0].register_forward_pre_hook(lambda _, __, given: told.append(given), with_kwargs=True)
     module(**trial.call_arguments())
     role = "src_mask" if trial.case.component == "encoder" else "tgt_mask"
     hint = told[0].get("is_causal" if role == "src_mask" else "tgt_is_causal")
@@ -108,3 +105,23 @@ def test_square_subsequent_mask(trial: Trial) -> None:
         capabilities.require("dtype= of generate_square_subsequent_mask")
     half = make(3, dtype=torch.bfloat16)
     trial.require(half.dtype == torch.bfloat16, f"expected torch.bfloat16, got {half.dtype}")
+
+
+@clause("CAUSAL-08", POLICY, "left open by torch.nn: it refuses on one path and takes no notice on another", [
+    Case("multihead_attention", attends="self", mode=mode, heads=4, head_dim=3, need_weights=need)
+    for mode in ("train", "eval") for need in (True, False)
+])  # fmt: skip
+def test_hint_alone(trial: Trial) -> None:
+    """Told that a mask is causal and given none, an implementation refuses, or attends causally; it may ignore the hint."""
+    if trial.subject.is_torch:
+        capabilities.require("is_causal of MultiheadAttention")
+    queries, keys = trial.case.target, trial.case.target
+    causal = trial.inputs.with_mask("attn_mask", np.triu(np.ones((queries, keys), dtype=bool), 1))
+    try:
+        found = trial.observe(trial.inputs.but(flags={**trial.inputs.flags, "is_causal": True})).output
+    except Exception:
+        trial.policy = "refused"
+        return
+    trial.policy = "ignored" if trial.apart(found, trial.observe(causal).output) else "causal"
+    if trial.subject.strict:
+        trial.require(trial.policy != "ignored", "expected the hint to be refused or followed, but it was ignored")

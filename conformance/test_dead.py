@@ -72,6 +72,22 @@ def test_same_with_weights(trial: Trial) -> None:
     trial.require_same("output", not_asked, asked)
 
 
+@clause(
+    "DEAD-05", MUST, MEASURED,
+    [case for padding in ("all", "everything")
+     for case in each("encoder", "encoder_layer", mode="eval", heads=4, head_dim=3, layers=1, src_key_padding_mask=padding)],
+)  # fmt: skip
+def test_same_without_gradients(trial: Trial) -> None:
+    """What becomes of a sequence that is all padding (numbers, zeros or NaN) does not depend on whether gradients are recorded."""
+    trial.require_gradients()
+    kinds = [_like(trial.observe(gradient=gradient).output[0]) for gradient in (True, False)]
+    trial.require(kinds[0] == kinds[1], f"with gradients recorded {kinds[0]}, without {kinds[1]}")
+
+
+def _like(values: np.ndarray) -> str:
+    return "NaN" if np.isnan(values).any() else "numbers" if values.any() else "zeros"
+
+
 def rows(seen: Observation, chosen: np.ndarray, returned: int) -> np.ndarray:
     """All numbers of the chosen rows side by side: of the output and, where two outputs are returned, of the weights."""
     values = [value for value in seen.outputs[:returned] if value is not None]

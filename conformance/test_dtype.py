@@ -4,9 +4,13 @@ import contextlib
 
 import torch
 
+from . import tolerance
+from .cases.case import Case
 from .cases.select import MODULES, around, each
 from .clauses import DOCS, MEASURED, MUST, clause
 from .comparison import compare
+from .inputs import representable
+from .modules import output
 from .runs import reference_observation
 from .test_mode import MASKED
 from .trial import Trial
@@ -57,7 +61,9 @@ def test_float64_throughout(trial: Trial) -> None:
 
 
 @clause("DTYPE-07", MUST, MEASURED, [
-    case for mode in ("train", "eval") for case in each("attention", *MODULES, dtype="float32", mode=mode, **MASKED)
+    *(case for mode in ("train", "eval") for case in each("attention", *MODULES, dtype="float32", mode=mode, **MASKED)),
+    *(case for padding in ("none", "ragged")
+      for case in each("encoder", dtype="float32", mode="eval", heads=4, head_dim=3, src_key_padding_mask=padding, norm_first=False)),
 ])  # fmt: skip
 def test_autocast(trial: Trial) -> None:
     """Under autocast to bfloat16 the output is as near to the exact values as torch's under it."""
@@ -71,3 +77,22 @@ def test_autocast(trial: Trial) -> None:
     name = "output under autocast"
     trial.comparisons.append(compare(name, "output", "bfloat16", found, reference, exact, rows, alone=alone))
     trial.settle()
+
+
+@clause("DTYPE-08", MUST, MEASURED, [
+    Case("attention", dtype="float32", mask_shape="LS"),
+    *(Case("multihead_attention", attends="self", dtype="float32", need_weights=need) for need in (True, False)),
+])  # fmt: skip
+def test_masks_of_another_dtype(trial: Trial) -> None:
+    """A floating mask of another dtype than the query's is added as the number that it is, or refused."""
+    keys = trial.case.target if trial.case.attends == "self" else trial.case.source
+    bias = representable(trial.case.rng("mask").normal(size=(trial.case.target, keys)), "bfloat16")
+    module, given = trial.torch_module(), trial.call_arguments()
+    expected = output(module, {**given, "attn_mask": torch.from_numpy(bias).float()})
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        try:
+            found = output(module, {**given, "attn_mask": torch.from_numpy(bias).to(dtype)})
+        except Exception:
+            continue
+        distance = float((found.float() - expected).abs().max())
+        trial.require(distance < tolerance.MASK_OF_ANOTHER_DTYPE, f"attn_mask of {dtype}: {distance:.3g} apart")

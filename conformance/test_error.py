@@ -1,5 +1,6 @@
 """ERROR: wrong arguments are refused, before anything is computed."""
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -160,6 +161,33 @@ def test_attention_tensors(trial: Trial) -> None:
 def test_attention_masks(trial: Trial) -> None:
     """attn_mask is boolean or floating, broadcasts to the scores, and excludes is_causal."""
     require_refused_calls(trial, bad_calls.attention_masks)
+
+
+@clause("ERROR-20", MUST, DOCS, [Case("attention", mode=mode) for mode in ("train", "eval")])
+def test_two_masks(trial: Trial) -> None:
+    """A mask and is_causal together are refused for values as wide as the keys as well, whichever kernel serves them."""
+    given = trial.call_arguments()
+    keep = torch.ones(trial.case.target, trial.case.source, dtype=torch.bool)
+    for mask in (keep, torch.zeros(keep.shape, dtype=given["query"].dtype)):
+        attempt = functools.partial(trial.torch_module(), **{**given, "attn_mask": mask, "is_causal": True})
+        trial.require(_raises(attempt) is not None, f"attn_mask of {mask.dtype} with is_causal=True: accepted")
+
+
+@clause("ERROR-21", SHOULD, MEASURED, each("encoder", "decoder", "transformer", norm_first=False))
+def test_no_layers(trial: Trial) -> None:
+    """A stack of no layers is refused by name, or is its norm: it does not fail within, over a layer that is not there."""
+    names = ("num_encoder_layers", "num_decoder_layers") if trial.case.component == "transformer" else ("num_layers",)
+    for name in names:
+        error = _raises(lambda name=name: trial.construct(**{name: 0})(**trial.call_arguments()))
+        trial.require(not isinstance(error, LookupError), f"{name}=0: {type(error).__name__}: {error}")
+
+
+def _raises(action: Callable[[], Any]) -> Exception | None:
+    try:
+        action()
+    except Exception as error:
+        return error
+    return None
 
 
 @clause("ERROR-15", MUST, MEASURED, ATTENTION)

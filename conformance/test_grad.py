@@ -30,7 +30,7 @@ def test_masks(trial: Trial) -> None:
 
 
 @clause("GRAD-04", SHOULD, MEASURED, [
-    *each("attention", attn_mask="float"),
+    *each("attention", attn_mask="float"), *each("attention"),
     *each(*MODULES, layers=1, activation="gelu", attn_mask="float", key_padding_mask="right", src_mask="bool3d",
           tgt_mask="float_causal", memory_key_padding_mask="right"),
     *(case for case in around() if "embedding" not in case.component),

@@ -1,5 +1,6 @@
 """INIT: what the parameters are before anything is learnt."""
 
+import hashlib
 import itertools
 import math
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from . import tolerance
+from .cases.case import Case
 from .cases.configurations import CONFIGURATIONS
 from .cases.select import NORMED, each
 from .clauses import DOCS, MEASURED, MUST, PAPER, SHOULD, clause
@@ -140,3 +142,23 @@ def test_own_parameters(trial: Trial) -> None:
     for name, value in module.state_dict(keep_vars=True).items():
         trial.require(id(value) not in owners, f"{name} is {owners.get(id(value))}")
         owners[id(value)] = name
+
+
+# By component and options, of float32 parameters from seed 0, joined in the order of their names.
+DIGESTS = {
+    Case("multihead_attention", dtype="float32"): "43f6e708d0b6f906",
+    Case("multihead_attention", dtype="float32", kdim=5, vdim=6, add_bias_kv=True): "1a2457e552388b16",
+    Case("encoder_layer", dtype="float32"): "8093ad50bed82f2a",
+    Case("decoder_layer", dtype="float32"): "b9339b8a0f6d6d29",
+    Case("transformer", dtype="float32", layers=1): "e18ccc09f2174e88",
+}
+
+
+@clause("INIT-11", SHOULD, MEASURED, list(DIGESTS))
+def test_same_in_every_version(trial: Trial) -> None:
+    """From seed 0 the initial parameters are what they are on every version of torch, bit for bit."""
+    state = dict(seeded(trial.construct)[0].named_parameters())
+    content = b"".join(state[name].detach().numpy().tobytes() for name in sorted(state))
+    found = hashlib.sha256(content).hexdigest()[:16]
+    expected = DIGESTS[trial.case.but(mode="train")]
+    trial.require(found == expected, f"expected parameters of digest {expected}, got {found}")

@@ -217,6 +217,34 @@ def test_large_numbers(trial: Trial) -> None:
     trial.compare_output()
 
 
+@clause("MASK-25", MUST, DOCS, [
+    *each("encoder", src_key_padding_mask="ragged", mode="eval", heads=4, head_dim=3),
+    *each("encoder", src_key_padding_mask="ragged", mode="eval", heads=1, head_dim=6, layers=1),
+    *each("encoder", src_key_padding_mask="ragged", mode="eval", layers=1),
+    *each("encoder_layer", "decoder", "transformer", src_key_padding_mask="ragged", memory_key_padding_mask="ragged",
+          norm_first=False),
+])  # fmt: skip
+def test_ragged(trial: Trial) -> None:
+    """Sequences of all lengths stand in one batch, the longest without any padding."""
+    trial.compare_output()
+
+
+@clause("MASK-26", POLICY, "torch lets it through: issue 101967 of pytorch/pytorch", [
+    Case("attention", attn_mask="bool", dtype=dtype, mode=mode) for dtype in ("float64", "float32") for mode in ("train", "eval")
+])  # fmt: skip
+def test_hidden_not_finite(trial: Trial) -> None:
+    """NaN in a key or value that a boolean mask of scaled_dot_product_attention hides may be kept out, or let through."""
+    keep = trial.inputs.masks["attn_mask"].copy()
+    keep[..., 1] = False
+    inputs = trial.inputs.with_mask("attn_mask", keep)
+    trial.policy = "kept out"
+    for name in ("key", "value"):
+        poisoned = inputs.tensors[name].copy()
+        poisoned[..., 1, :] = np.nan
+        if np.isnan(trial.observe(inputs.with_tensor(name, poisoned)).output).any():
+            trial.policy = "let through"
+
+
 def with_padding(inputs: Inputs, content: float) -> Inputs:
     """The inputs with `content` at every padded position of the tensors whose keys are padded."""
     for attention in COMPONENTS[inputs.case.component].attentions:

@@ -124,6 +124,19 @@ def test_key_permutation(trial: Trial) -> None:
     trial.require_same("output", trial.observe(moved).output, trial.observe().output)
 
 
+@clause("MODE-09", MUST, MEASURED, [
+    Case("attention", attn_mask="none"), Case("attention", dtype="float32", target=33, source=33),
+    *(Case("multihead_attention", attends=attends, mode=mode, batch=3) for attends in ("cross", "memory") for mode in ("train", "eval")),
+    Case("multihead_attention", dtype="float32", batch=3, target=33, source=33),
+])  # fmt: skip
+def test_query_independence(trial: Trial) -> None:
+    """A query's output is the same beside other queries as alone."""
+    whole = trial.observe().output
+    for place in range(trial.case.target):
+        alone = trial.inputs.with_tensor("query", trial.inputs.tensors["query"][..., [place], :])
+        trial.require_same(f"output of query {place}", trial.observe(alone).output, whole[..., [place], :])
+
+
 def by_sequence(inputs: Inputs, order: np.ndarray) -> Inputs:
     """The inputs with their sequences reordered, or some of them only."""
     heads, batch = inputs.case.heads, len(inputs.real)

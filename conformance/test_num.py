@@ -138,6 +138,22 @@ def test_blocks(trial: Trial) -> None:
         trial.require_same_gradients(split, whole)
 
 
+@clause("NUM-09", MUST, MEASURED, [
+    Case("attention", dtype=dtype, target=16, source=16, head_dim=8, mode=mode)
+    for dtype in ("float64", "float32") for mode in ("train", "eval")
+])  # fmt: skip
+def test_one_query_not_finite(trial: Trial) -> None:
+    """NaN in one query makes that row NaN, and no other; in all of them, all rows."""
+    query = trial.inputs.tensors["query"]
+    for chosen in (np.arange(16) == 3, np.ones(16, dtype=bool)):
+        poisoned = np.where(chosen[:, None], np.nan, query)
+        found = np.isnan(trial.observe(trial.inputs.with_tensor("query", poisoned)).output)
+        wrong = int((found != chosen[:, None]).sum())
+        trial.require(
+            wrong == 0, f"NaN in {int(chosen.sum())} of 16 queries: {wrong} elements are NaN elsewhere, or not there"
+        )
+
+
 def sees_last_key(inputs: Inputs) -> np.ndarray:
     """(…, queries): which rows of the output see the last key of the last attention, in any head."""
     seen = visible(inputs, COMPONENTS[inputs.case.component].attentions[-1])[..., -1]

@@ -4,6 +4,7 @@ import numpy as np
 
 from .cases.case import Case
 from .cases.select import MODULES, each, few_masks, unmasked
+from .child import in_child
 from .clauses import DOCS, MEASURED, MUST, clause
 from .trial import Trial
 
@@ -89,3 +90,18 @@ ALIKE = {"batch": 3, "heads": 3, "head_dim": 3, "target": 3, "source": 3, "dim_f
 def test_equal_sizes(trial: Trial) -> None:
     """Where batch, lengths, heads and features of a head are as many, no axis is taken for another."""
     trial.compare_output()
+
+
+@clause("SHAPE-09", MUST, MEASURED, [Case("attention", dtype=dtype) for dtype in ("float32", "bfloat16")])
+def test_sizes_of_zero(trial: Trial) -> None:
+    """Attention of which any size is 0, causal or not, returns or raises: it does not kill the process."""
+    trial.require_torch_interface()
+    done, code = in_child(trial.subject.name, trial.case, ZERO_SIZES)
+    trial.require(code == 0, f"{ZERO_SIZES[min(done, len(ZERO_SIZES) - 1)]}: the process ended with {code}")
+
+
+# Batch, heads, queries, keys and features of a head.
+ZERO_SIZES = [
+    (0, 2, 3, 3, 4), (1, 0, 3, 3, 4), (1, 2, 0, 3, 4), (1, 2, 3, 0, 4), (1, 2, 3, 3, 0),
+    (0, 0, 0, 0, 0), (2, 3, 0, 0, 4), (0, 0, 2, 2, 0),
+]  # fmt: skip

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import arguments, tolerance
+from . import arguments, capabilities, tolerance
 from .arguments import array
+from .cases.case import Case
 from .cases.components import STACKS, TRANSFORMER
 from .cases.configurations import CONFIGURATIONS
 from .cases.select import MODULES, NORMED, around, each
@@ -17,7 +18,6 @@ from .comparison import relative_error
 from .modules import attempt, output, reference
 from .runs import reference_observation
 from .trial import Trial
-from .verdicts import Unsupported
 
 MASKS: dict[str, Any] = {
     "attn_mask": "bool",
@@ -163,7 +163,7 @@ def test_repr(trial: Trial) -> None:
     trial.require(type(module).__name__ in text and not absent, f"repr lacks {absent or type(module).__name__}")
 
 
-@clause("STATE-11", MUST, DOCS, HOOKED)
+@clause("STATE-11", MUST, DOCS, [*HOOKED, *each("encoder_layer", mode="eval", heads=4, head_dim=3)])
 def test_hooks(trial: Trial) -> None:
     """The sub-modules are called as modules: a forward hook on an attention, a projection or a norm fires each time."""
     module, given = trial.torch_module(), trial.call_arguments()
@@ -195,9 +195,61 @@ def test_hook_results(trial: Trial) -> None:
 def test_device_context(trial: Trial) -> None:
     """Built inside torch.device("meta"), all parameters and buffers are on that device."""
     trial.torch_module()
-    if not hasattr(torch.device, "__enter__"):
-        raise Unsupported(f"torch.device as a context: not supported by torch {torch.__version__}")
+    capabilities.require("torch.device as a context")
     with torch.device("meta"):
         module = trial.construct()
     elsewhere = [name for name, value in module.state_dict().items() if value.device.type != "meta"]
     trial.require(not elsewhere, f"expected the meta device for {elsewhere}")
+
+
+# What torch's state dicts are, on every version: sizes are E features, F hidden ones.
+ATTENTION_STATE = {
+    "in_proj_weight": "3E E", "in_proj_bias": "3E", "out_proj.weight": "E E", "out_proj.bias": "E",
+}  # fmt: skip
+FEED_FORWARD_STATE = {"linear1.weight": "F E", "linear1.bias": "F", "linear2.weight": "E F", "linear2.bias": "E"}
+
+
+def written_down(component: str) -> dict[str, str]:
+    """Names and shapes of the state of a component with torch's default options and layers of one kind."""
+    if component == "multihead_attention":
+        return ATTENTION_STATE
+    attentions, norms = (("self_attn",), 2) if component == "encoder_layer" else (("self_attn", "multihead_attn"), 3)
+    state = {f"{attention}.{name}": shape for attention in attentions for name, shape in ATTENTION_STATE.items()}
+    scales = {f"norm{number + 1}.{name}": "E" for number in range(norms) for name in ("weight", "bias")}
+    return {**state, **FEED_FORWARD_STATE, **scales}
+
+
+@clause("STATE-21", MUST, MEASURED, [
+    *each("multihead_attention", "encoder_layer", "decoder_layer", norm_first=False), Case("transformer", layers=1),
+    Case("multihead_attention", kdim=5, vdim=6, add_bias_kv=True),
+])  # fmt: skip
+def test_names_of_every_version(trial: Trial) -> None:
+    """The names and shapes of the state are those that torch has had on every version: in_proj_weight (3E, E) and so on."""
+    case = trial.case
+    if case.component == "transformer":
+        sides = {side: written_down(f"{side}_layer") for side in ("encoder", "decoder")}
+        expected = {f"{side}.layers.0.{name}": shape for side, state in sides.items() for name, shape in state.items()}
+        expected |= {f"{side}.norm.{name}": "E" for side in sides for name in ("weight", "bias")}
+    elif case.kdim:
+        own = {
+            "q_proj_weight": "E E",
+            "k_proj_weight": "E K",
+            "v_proj_weight": "E V",
+            "bias_k": "1 1 E",
+            "bias_v": "1 1 E",
+        }
+        expected = {**{name: shape for name, shape in ATTENTION_STATE.items() if name != "in_proj_weight"}, **own}
+    else:
+        expected = written_down(case.component)
+    sizes = {
+        "E": case.d_model,
+        "3E": 3 * case.d_model,
+        "F": case.dim_feedforward,
+        "K": case.kdim,
+        "V": case.vdim,
+        "1": 1,
+    }
+    wanted = {name: tuple(sizes[size] for size in shape.split()) for name, shape in expected.items()}
+    found = {name: tuple(value.shape) for name, value in trial.construct().state_dict().items()}
+    odd = {name for name in {*found, *wanted} if found.get(name) != wanted.get(name)}
+    trial.require(not odd, f"other than on every version: {sorted(odd)[:3]}")

@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -136,14 +137,51 @@ def test_compile_detection(trial: Trial) -> None:
     require_compiled(trial, "aot_eager", gradient=False)
 
 
-def require_compiled(trial: Trial, backend: str, gradient: bool) -> None:
-    """The compiled module equals the module: outputs, and gradients of the tensors."""
+STACK_IN_EVAL: dict[str, Any] = {"mode": "eval", "heads": 4, "head_dim": 3, "layers": 1}
+
+
+@clause("STATE-22", MUST, MEASURED, [
+    case for padding in ("none", "ragged")
+    for case in each("encoder", src_key_padding_mask=padding, norm_first=False, dtype="float32", **STACK_IN_EVAL)
+])  # fmt: skip
+def test_compile_without_gradients(trial: Trial) -> None:
+    """Where no gradient is recorded torch.compile takes a stack as one graph too, for fixed sizes and for any."""
+    with torch.no_grad():
+        for dynamic in (False, True):
+            require_compiled(trial, "aot_eager", gradient=False, dynamic=dynamic, rows=trial.inputs.real)
+
+
+@clause(
+    "STATE-23",
+    SHOULD,
+    MEASURED,
+    each("encoder", src_mask="float_causal", norm_first=False, dtype="float32", **STACK_IN_EVAL),
+)
+def test_export(trial: Trial) -> None:
+    """torch.export takes a stack with a mask, the hint that it is causal being absent, true or false; outputs are equal."""
+    capabilities.require("torch.export")
+    module, given = trial.torch_module().train(), trial.call_arguments()
+    expected, source = array(output(module, given)), given.pop("src")
+    for hint in (None, True, False):
+        named = {**given, "is_causal": hint}
+        made = attempt(f"export, is_causal={hint}", lambda named=named: torch.export.export(module, (source,), named))
+        whole = made.module() if hasattr(made, "module") else made
+        found = attempt(
+            f"the exported graph, is_causal={hint}", lambda named=named, whole=whole: whole(source, **named)
+        )
+        trial.require_same(f"output, is_causal={hint}", array(found), expected)
+
+
+def require_compiled(
+    trial: Trial, backend: str, gradient: bool, dynamic: bool | None = None, rows: np.ndarray | None = None
+) -> None:
+    """The compiled module equals the module: outputs, of the rows that are asked for, and gradients of the tensors."""
     capabilities.require("torch.compile")
     if gradient:
         trial.require_gradients()
     module = trial.torch_module()
     torch._dynamo.reset()
-    compiled = torch.compile(module, backend=backend, fullgraph=True)
+    compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=dynamic)
     seen = []
     for callee in (compiled, module):
         given = trial.call_arguments(gradient=gradient)
@@ -152,4 +190,5 @@ def require_compiled(trial: Trial, backend: str, gradient: bool) -> None:
             made.backward(arguments.cotangents(trial.inputs)[0])
         seen.append({"output": made, **{f"gradient of {n}": x.grad for n, x in leaves(given).items() if gradient}})
     for name, value in seen[1].items():
-        trial.require_same(name, array(seen[0][name]), array(value))
+        chosen = slice(None) if rows is None or name != "output" else rows
+        trial.require_same(name, array(seen[0][name])[chosen], array(value)[chosen])

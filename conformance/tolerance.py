@@ -55,6 +55,10 @@ APART = 1e-9
 CURVES = {"float32": (1e-4, 5e-2), "float64": (1e-12, 1e-9)}
 # The chance with which a correct implementation may fail a statistical clause.
 SIGNIFICANCE = 1e-9
+# How far a float32 output of size 1 may move when its mask, bfloat16 numbers, comes in another dtype: sums in that dtype.
+MASK_OF_ANOTHER_DTYPE = 0.01
+# A median error that has grown by more than this factor from one version of torch to another has drifted.
+DRIFT = 1.5
 
 
 def epsilon(dtype: str) -> float:

@@ -78,7 +78,7 @@ class Trial:
         Raises:
             Unsupported: the subject has an interface of its own.
         """
-        self._require_torch_interface()
+        self.require_torch_interface()
         instance = self.instance(dropout, **changes)
         return instance.module.train(self.case.mode == "train")
 
@@ -88,7 +88,7 @@ class Trial:
         Raises:
             Unsupported: the subject has an interface of its own.
         """
-        self._require_torch_interface()
+        self.require_torch_interface()
         given = {**COMPONENTS[self.case.component].options(self.case), "dtype": getattr(torch, self.case.dtype)}
         return self.adapter.build(SimpleNamespace(**{**given, **options}))
 
@@ -101,7 +101,12 @@ class Trial:
         if not self.adapter.gradients:
             raise Unsupported("gradients")
 
-    def _require_torch_interface(self) -> None:
+    def require_torch_interface(self) -> None:
+        """The clause speaks to the subject's own classes and functions.
+
+        Raises:
+            Unsupported: the subject has an interface of its own.
+        """
         if not isinstance(self.adapter, TorchInterface):
             raise Unsupported("it has an interface of its own, and the clause is about torch's")
 
@@ -112,7 +117,7 @@ class Trial:
         Raises:
             Unsupported: the subject has an interface of its own.
         """
-        self._require_torch_interface()
+        self.require_torch_interface()
         return self.adapter.namespace.modules  # type: ignore[attr-defined]
 
     def call_arguments(self, inputs: Inputs | None = None, gradient: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from .masks import EDGE_KINDS
 
 def chosen() -> list[Case]:
     """All of them."""
-    return [*accelerator(), *edges(), *large_numbers(), *many(), *inference()]
+    return [*accelerator(), *edges(), *large_numbers(), *many(), *inference(), *followed()]
 
 
 def accelerator() -> list[Case]:
@@ -93,4 +93,31 @@ def inference() -> list[Case]:
         Case("multihead_attention", attends="self", attn_mask="float", **built),
         Case("multihead_attention", attends="self", key_padding_mask="float", need_weights=False, **built),
         Case("transformer", src_key_padding_mask="right", tgt_mask="causal", **built),
+    ]  # fmt: skip
+
+
+def followed() -> list[Case]:
+    """Plain cases of what differs between versions of torch, or might: see `versions/behaviours.toml`."""
+    built: dict[str, Any] = {"mode": "eval", "heads": 4, "head_dim": 3}
+    alone: dict[str, Any] = {"attends": "self", **built}
+    halves = ("float32", "bfloat16", "float16")
+    return [
+        *(Case("encoder_layer", norm_first=norm_first, activation=activation, layer_norm_eps=1e-3, dtype=dtype, **built)
+          for norm_first in (False, True) for activation in ("relu", "gelu") for dtype in ("float64", "float32")),
+        *(Case("encoder_layer", bias=False, norm_first=norm_first, **built) for norm_first in (False, True)),
+        *(Case("encoder_layer", src_mask=mask, **built) for mask in ("float", "bool3d")),
+        Case("encoder_layer", src_key_padding_mask="float", **built),
+        Case("encoder", src_key_padding_mask="right", **built),
+        *(Case("encoder_layer", layout=layout, **built) for layout in ("strided", "transposed", "expanded")),
+        *(Case("multihead_attention", layout=layout, **alone) for layout in ("strided", "transposed", "expanded")),
+        *(Case("multihead_attention", attn_mask="bool3d", key_padding_mask=padding, need_weights=need, **alone)
+          for padding in ("none", "right") for need in (True, False)),
+        *(Case("multihead_attention", attends="self", dtype=dtype, need_weights=need) for dtype in halves for need in (True, False)),
+        *(Case("multihead_attention", attends="self", attn_mask=kind, hint=hint, need_weights=need)
+          for kind, hint, need in (("causal", "true", False), ("float_causal", "true", False), ("causal", "default", True))),
+        *(Case("multihead_attention", attends="self", key_padding_mask="float", attn_mask=kind) for kind in ("none", "float")),
+        *(Case("attention", attn_mask="float", mask_shape=shape, source=40, dtype="float32")
+          for shape in ("L1", "1S", "11", "B1L1", "B11S", "1HLS", "B111", "BHLS", "H1S")),
+        *(Case("attention", is_causal=True, target=target, source=source, dtype="float32", heads=2, head_dim=8)
+          for target, source in ((1, 8), (8, 3), (40, 700))),
     ]  # fmt: skip

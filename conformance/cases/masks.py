@@ -73,10 +73,10 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
     """The key padding mask of a kind, (batch, keys), ragged: each sequence has its own.
 
     Args:
-        kind: "right", "left" or "holes" by place, "half" the right half and more; "float" adds finite
-            numbers and hides the right end by −∞;
-            "all" pads the whole first sequence, "float_all" by −∞, with finite numbers for the others; "nothing"
-            pads no key.
+        kind: "right", "left" or "holes" by place, "half" the right half and more; "ragged" as "right", but that the
+            first sequence has none; "float" adds finite numbers and hides the right end by −∞;
+            "all" pads the whole first sequence, "float_all" by −∞, with finite numbers for the others; "everything"
+            pads every sequence, "nothing" no key.
         batch: number of sequences.
         keys: number of keys.
         rng: random stream.
@@ -88,12 +88,14 @@ def padding_mask(kind: str, batch: int, keys: int, rng: np.random.Generator) -> 
             hidden[item, :count] = True
         elif kind == "holes":
             hidden[item, 1 + rng.permutation(max(keys - 2, 0))[:count]] = True
-        elif kind in ("right", "float"):
+        elif kind in ("right", "float") or (kind == "ragged" and item > 0):
             hidden[item, keys - count :] = True
         elif kind == "half":
             hidden[item, (keys - item) // 2 :] = True
     if kind in ("all", "float_all"):
         hidden[0] = True
+    elif kind == "everything":
+        hidden[:] = True
     if not kind.startswith("float"):
         return hidden
     return np.where(hidden, -np.inf, rng.normal(size=hidden.shape))

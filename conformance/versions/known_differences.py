@@ -93,7 +93,7 @@ def load(path: Path = FILE) -> list[Known]:
     for entry, header in zip(entries, headers, strict=True):
         for name, complaint in _complaints(entry):
             raise UnreadableDifferences(f"{path}:{_line(lines, header, name)}: {name}: {complaint}")
-        case = {name: tuple(_value(v) for v in _listed(value)) for name, value in entry["case"].items()}
+        case = {name: tuple(value_of(v) for v in listed(value)) for name, value in entry["case"].items()}
         made.append(Known(**{**entry, "clauses": tuple(entry["clauses"]), "case": case}, line=header))
     return made
 
@@ -138,11 +138,11 @@ def _complaints(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in entry["case"].items():
         if name not in FIELDS:
             yield "case", f"expected fields of a case, got {name!r}"
-        elif not _listed(value) or not all(_fits(name, _value(v)) for v in _listed(value)):
+        elif not listed(value) or not all(fits(name, value_of(v)) for v in listed(value)):
             yield "case", f"{name}: expected a value such as {FIELDS[name]!r} or a list of them, got {value!r}"
 
 
-def _fits(name: str, value: Any) -> bool:
+def fits(name: str, value: Any) -> bool:
     """Whether a field of a case can have the value."""
     default = FIELDS[name]
     if isinstance(default, bool | str):
@@ -165,11 +165,12 @@ def _line(lines: list[str], header: int, name: str) -> int:
     return header
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """A value as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
-def _value(value: Any) -> Any:
+def value_of(value: Any) -> Any:
     """TOML has no None."""
     return None if value == "None" else value
 

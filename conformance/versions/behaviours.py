@@ -1,0 +1,112 @@
+"""Behaviours of torch that are followed from version to version: each named by what it is, with the checks that show it."""
+
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..cases.case import Case
+from ..clauses import load_all
+from .known_differences import FIELDS, SUBJECTS, fits, listed, value_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = Path(__file__).parent / "behaviours.toml"
+# How else than by a clause a behaviour is shown.
+ELSEWHERE = ("benchmarks", "capabilities")
+
+
+class UnreadableBehaviours(ValueError):
+    """The file of behaviours is malformed; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Something that torch does, rightly or not, depending on its version.
+
+    Attributes:
+        name: what is done.
+        right: what should come of it.
+        issue: where it is discussed, or "none found".
+        subjects: on which of torch's paths it shows.
+        clauses: ids of those that ask for it.
+        case: which of the clauses' cases: for some of a case's fields the values, one of which it has.
+        needed: a version that does not support it is wrong, not excused.
+        policies: the right ones, where the clauses are about policies.
+        shown_by: "benchmarks" or "capabilities", where no clause shows it.
+    """
+
+    name: str
+    right: str
+    issue: str
+    subjects: tuple[str, ...] = ()
+    clauses: tuple[str, ...] = ()
+    case: Mapping[str, tuple[Any, ...]] | None = None
+    needed: bool = False
+    policies: tuple[str, ...] = ()
+    shown_by: str = ""
+
+    def covers(self, clause: str, case: str) -> bool:
+        """Whether a check, by clause and id of the case, shows it."""
+        found = cases_by_id().get(case) if clause in self.clauses else None
+        return found is not None and all(getattr(found, name) in values for name, values in (self.case or {}).items())
+
+
+@functools.cache
+def cases_by_id() -> dict[str, Case]:
+    """Every case of every clause, and what becomes of it where no gradient is recorded."""
+    cases = (case for clause in load_all().values() for case in clause.cases)
+    return {one.id: one for case in cases for one in (case, case.but(mode="eval"))}
+
+
+def load(path: Path = FILE) -> list[Behaviour]:
+    """The behaviours in a file.
+
+    Raises:
+        UnreadableBehaviours: it cannot be read, is not TOML, or has a field that is unknown, missing or means nothing.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UnreadableBehaviours(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UnreadableBehaviours(f"{path}: {str(error).splitlines()[0]}") from None
+    made = []
+    for number, entry in enumerate(data.get("behaviour", []), 1):
+        for complaint in _complaints(entry):
+            raise UnreadableBehaviours(f"{path}: behaviour {number} ({entry.get('name', 'no name')}): {complaint}")
+        lists = {name: tuple(entry[name]) for name in ("subjects", "clauses", "policies") if name in entry}
+        case = {name: tuple(value_of(v) for v in listed(value)) for name, value in entry.get("case", {}).items()}
+        made.append(Behaviour(**{**entry, **lists, "case": case}))
+    return made
+
+
+_WANTED: dict[str, type] = {
+    "name": str, "right": str, "issue": str, "subjects": list, "clauses": list, "case": dict, "needed": bool,
+    "policies": list, "shown_by": str,
+}  # fmt: skip
+
+
+def _complaints(entry: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in entry.items():
+        if name not in _WANTED:
+            yield f"{name}: expected one of {list(_WANTED)}"
+        elif type(value) is not _WANTED[name]:
+            yield f"{name}: expected {_WANTED[name].__name__}, got {value!r}"
+    shown = ("shown_by",) if "shown_by" in entry else ("subjects", "clauses", "case")
+    for name in ("name", "right", "issue", *shown):
+        if not entry.get(name):
+            yield f"{name}: missing"
+    if "shown_by" in entry and entry["shown_by"] not in ELSEWHERE:
+        yield f"shown_by: expected one of {list(ELSEWHERE)}, got {entry['shown_by']!r}"
+    for subject in entry.get("subjects", []):
+        if subject not in SUBJECTS:
+            yield f"subjects: expected some of {list(SUBJECTS)}, got {subject!r}"
+    for name, value in entry.get("case", {}).items():
+        if name not in FIELDS or not listed(value) or not all(fits(name, value_of(v)) for v in listed(value)):
+            yield f"case: expected fields of a case with their values, got {name} = {value!r}"

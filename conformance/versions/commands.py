@@ -1,0 +1,118 @@
+"""`python -m conformance store`, `compare` and `matrix`: results by version on the command line."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..report.model import count
+from . import matrix_html, matrix_markdown
+from .behaviours import UnreadableBehaviours
+from .behaviours import load as load_behaviours
+from .collecting import collect, find, report_at
+from .known_differences import UnreadableDifferences
+from .known_differences import load as load_known
+from .matrix import described, matrix
+from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read_all, write
+from .transitions import Change, Transition, transitions
+
+# Of each change, so many cases are printed.
+CASES = 3
+UNUSABLE = (UnusableResults, UnreadableBehaviours, UnreadableDifferences)
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Make the three commands known to a parser."""
+    stored = commands.add_parser("store", help="store what reports say of one version of torch")
+    stored.add_argument(
+        "reports", nargs="+", metavar="REPORT", help="a folder that --report wrote, one for each subject"
+    )
+    stored.add_argument(
+        "--made-by", metavar="COMMAND", default="", help="how the reports were made, to be stored with them"
+    )
+    compared = commands.add_parser("compare", help="print what changes from one version of torch to another")
+    compared.add_argument("before", metavar="A", help="a version whose results are stored, a file of results, a report")
+    compared.add_argument("after", metavar="B", help="likewise")
+    compared.add_argument("--across-machines", action="store_true", help="compare what different machines measured")
+    shown = commands.add_parser("matrix", help="write MATRIX.md and matrix.html: every clause on every version")
+    shown.add_argument("--out", metavar="DIR", type=Path, default=Path("report"), help="where (default: report)")
+    for one in (stored, compared, shown):
+        one.add_argument("--results", metavar="DIR", type=Path, default=FOLDER, help="the folder of stored results")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run one of them; returns the exit code: 1 where something broke, 2 for what cannot be used, with one line."""
+    try:
+        return {"store": _store, "compare": _compare, "matrix": _matrix}[given.command](given)
+    except UNUSABLE as error:
+        sys.stderr.write(f"{given.command}: {error}\n")
+    except OSError as error:
+        sys.stderr.write(f"{given.command}: {error.filename} cannot be written: {error.strerror}\n")
+    return 2
+
+
+def _store(given: argparse.Namespace) -> int:
+    results = collect([report_at(Path(name)) for name in given.reports], command=given.made_by)
+    path = path_of(results.torch, given.results)
+    write(results, path)
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _matrix(given: argparse.Namespace) -> int:
+    results = read_all(given.results)
+    if not results:
+        raise UnusableResults(f"{given.results}: no stored results (torch-*.json)")
+    made = matrix(results)
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name, text in (("MATRIX.md", matrix_markdown.page(made)), ("matrix.html", matrix_html.page(made))):
+        (given.out / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{given.out / name}\n")
+    return 0
+
+
+def _compare(given: argparse.Namespace) -> int:
+    before, after = find(given.before, given.results), find(given.after, given.results)
+    where = machines([before, after])
+    if len(where) > 1 and not given.across_machines:
+        first, second = (described(machine) for machine, _ in where)
+        raise UnusableResults(
+            f"measured on different machines ({first}; {second}); --across-machines compares them all the same"
+        )
+    found = transitions(before, after, load_known(), load_behaviours())
+    sys.stdout.writelines(f"{line}\n" for line in _lines(before, after, found))
+    return 1 if any(one.change is Change.BROKEN for one in found) else 0
+
+
+def _lines(before: VersionResults, after: VersionResults, found: Sequence[Transition]) -> list[str]:
+    lines = [f"torch {before.torch} → {after.torch}"]
+    for version in (before, after):
+        partial = [name for name, subject in version.subjects.items() if not subject.complete]
+        if partial:
+            lines.append(f"not complete: {', '.join(partial)} of torch {version.torch}")
+    for subject in dict.fromkeys(one.subject for one in found):
+        own = [one for one in found if one.subject == subject]
+        counts = count(one.change.value for one in own)
+        lines += ["", f"{subject}: " + ", ".join(f"{number} {change}" for change, number in counts.items())]
+        for change in Change:
+            lines += _changes(change, [one for one in own if one.change is change])
+    return lines
+
+
+def _changes(change: Change, found: Sequence[Transition]) -> list[str]:
+    """The lines of one change; of clauses that only one version has been asked, their ids alone."""
+    if change is Change.UNCHANGED:
+        return []
+    lines = []
+    for detail in dict.fromkeys(one.detail for one in found if not one.cases):
+        alike = [one for one in found if one.detail == detail and not one.cases]
+        issues = dict.fromkeys(issue for one in alike for issue in one.issues)
+        lines.append(
+            f"  {change.value:<8} {', '.join(one.name for one in alike)}: {detail}{''.join(f' {i}' for i in issues)}"
+        )
+    for one in found:
+        if one.cases:
+            lines.append(f"  {change.value:<8} {one.name}: {one.detail}{''.join(f' {issue}' for issue in one.issues)}")
+            lines += [f"             {case}" for case in one.cases[:CASES]]
+            lines += [f"             and {len(one.cases) - CASES} more"] if len(one.cases) > CASES else []
+    return lines

@@ -1,0 +1,156 @@
+"""What changes from one version of torch to another: clause by clause, with the cases and the issues."""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .. import tolerance
+from .behaviours import Behaviour, cases_by_id
+from .known_differences import Known
+from .results import Counts, UnusableResults, VersionResults
+
+
+class Change(enum.Enum):
+    """The ways in which a clause changes; only the first fails a comparison."""
+
+    BROKEN = "broken"
+    FIXED = "fixed"
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+    DRIFTED = "drifted"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One clause, or one behaviour, of one subject from one version to another.
+
+    Attributes:
+        subject, name: whose, and the clause's id or the behaviour's name.
+        change: what happened.
+        detail: in words and numbers.
+        cases: ids of the cases that it happened to, as far as both files name them.
+        issues: where it is discussed.
+    """
+
+    subject: str
+    name: str
+    change: Change
+    detail: str = ""
+    cases: tuple[str, ...] = ()
+    issues: tuple[str, ...] = ()
+
+
+def transitions(
+    before: VersionResults, after: VersionResults, known: Iterable[Known] = (), followed: Iterable[Behaviour] = ()
+) -> list[Transition]:
+    """Every clause of every subject that both versions have, and what became of it.
+
+    Args:
+        before, after: two versions, measured on one machine.
+        known: the known differences, for their issues.
+        followed: behaviours, for theirs.
+
+    Raises:
+        UnusableResults: they have no subject in common.
+    """
+    subjects = [name for name in before.subjects if name in after.subjects]
+    if not subjects:
+        found = [", ".join(one.subjects) or "none" for one in (before, after)]
+        raise UnusableResults(f"no subject in both: {found[0]} and {found[1]}")
+    known, followed, made = list(known), list(followed), []
+    for subject in subjects:
+        old, new = before.subjects[subject].clauses, after.subjects[subject].clauses
+        for clause in dict.fromkeys([*old, *new]):
+            for change, detail, cases in compared(old.get(clause), new.get(clause)):
+                moved = change not in (Change.UNCHANGED, Change.DRIFTED)
+                issues = _issues(subject, clause, cases, (before, after), known, followed) if moved else ()
+                made.append(Transition(subject, clause, change, detail, cases, issues))
+    return made
+
+
+def compared(old: Counts | None, new: Counts | None) -> list[tuple[Change, str, tuple[str, ...]]]:
+    """What happened between two counts: change, detail, cases; more than one where some cases are fixed and others broken."""
+    if new is None or old is None:
+        one = old or new
+        change = Change.REMOVED if new is None else Change.ADDED
+        return [(change, f"asked of one version only ({one.state if one else ''})", ())]
+    states = f"{old.state} → {new.state}"
+    if old.state == "not supported" or new.state == "not supported":
+        if old.state == new.state:
+            return [(Change.UNCHANGED, states, ())]
+        if new.state == "not supported":
+            return [(Change.REMOVED if old.wrong else Change.BROKEN, states, ())]
+        return [(Change.ADDED, states, new.differs)]
+    lost, gained = _moved(old, new)
+    found = []
+    if gained[0]:
+        found.append((Change.BROKEN, f"{gained[0]} checks differ anew{_kinds(new)}", gained[1]))
+    if lost[0]:
+        found.append((Change.FIXED, f"{lost[0]} checks differ no more{_kinds(old)}", lost[1]))
+    if found:
+        return found
+    if old.kinds != new.kinds or old.policies != new.policies:
+        first, second = (old.kinds, new.kinds) if old.kinds != new.kinds else (old.policies, new.policies)
+        return [(Change.CHANGED, f"{_listed(first)} → {_listed(second)}", new.differs)]
+    if old.ratio and new.ratio and not 1 / tolerance.DRIFT <= new.ratio / old.ratio <= tolerance.DRIFT:
+        return [(Change.DRIFTED, f"median error {old.ratio:.3g} → {new.ratio:.3g} times torch's", ())]
+    return [(Change.UNCHANGED, states, ())]
+
+
+def _moved(old: Counts, new: Counts) -> tuple[tuple[int, tuple[str, ...]], tuple[int, tuple[str, ...]]]:
+    """How many checks differ no more, and how many anew, with the cases where both versions name all of them."""
+    if old.listed and new.listed:
+        lost = tuple(case for case in old.differs if case not in new.differs)
+        gained = tuple(case for case in new.differs if case not in old.differs)
+        return (len(lost), lost), (len(gained), gained)
+    return (max(old.wrong - new.wrong, 0), ()), (max(new.wrong - old.wrong, 0), ())
+
+
+def _kinds(counts: Counts) -> str:
+    return f" ({_listed(counts.kinds)})" if counts.kinds else ""
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items()) or "none"
+
+
+def _issues(
+    subject: str,
+    clause: str,
+    cases: tuple[str, ...],
+    versions: tuple[VersionResults, VersionResults],
+    known: list[Known],
+    followed: list[Behaviour],
+) -> tuple[str, ...]:
+    """The issues of the known differences, and of the behaviours, that are about these cases of the clause."""
+    found: dict[str, None] = {}
+    for case in cases:
+        for one in followed:
+            if subject in one.subjects and one.covers(clause, case):
+                found[one.issue] = None
+        given = cases_by_id().get(case)
+        for other in known:
+            applies = any(other.applies(subject, version.torch) for version in versions)
+            if given is not None and applies and other.covers((clause, given)):
+                found[other.issue] = None
+    return tuple(issue for issue in found if issue != "none found")
+
+
+def verdict(behaviour: Behaviour, version: VersionResults) -> str:
+    """ "conforms", "differs", "not supported", or "missing" where nothing is stored of it."""
+    counts = [
+        version.subjects[name].behaviours[behaviour.name]
+        for name in behaviour.subjects
+        if name in version.subjects and behaviour.name in version.subjects[name].behaviours
+    ]
+    if not counts:
+        return "missing"
+    states = {one.state for one in counts}
+    unwanted = behaviour.policies and any(set(one.policies) - set(behaviour.policies) for one in counts)
+    if "differs" in states or unwanted:
+        return "differs"
+    if behaviour.needed and any("not supported" in one.verdicts for one in counts):
+        return "differs"
+    return "conforms" if "conforms" in states else "not supported"
