@@ -7,6 +7,8 @@ from typing import Any
 import numpy
 import torch
 
+from . import capabilities
+
 
 def fingerprint(device: str) -> dict[str, Any]:
     """Versions, machine, device, threads."""
@@ -36,3 +38,15 @@ def describe(device: str) -> str:
         f"torch {found['torch']}, numpy {found['numpy']}, device {found['device']}, "
         f"{found['threads']} threads, {found['cpu_capability']}"
     )
+
+
+def lacking() -> list[str]:
+    """Lines on what this torch cannot do, if there is anything, and what follows."""
+    missing = [name for name, there in capabilities.probed().items() if not there]
+    if not missing:
+        return []
+    plain = "the handmade attention and norm are the plain ones, and " if "Function.setup_context" in missing else ""
+    return [
+        f"{capabilities.NOT_SUPPORTED}: {', '.join(missing)}",
+        f"so {plain}the suite's own tests, which want a torch that lacks nothing, are left out",
+    ]

@@ -177,12 +177,18 @@ def _flags(case: Case) -> dict[str, Any]:
     flags = {}
     if case.component == "multihead_attention":
         flags = {"need_weights": case.need_weights, "average_attn_weights": case.average_attn_weights}
+    return {**flags, **hints(case)}
+
+
+def hints(case: Case) -> dict[str, bool]:
+    """Which of its masks a call says to be causal or not, by the name of the hint."""
+    made = {}
     for attention in COMPONENTS[case.component].attentions:
         kind = getattr(case, attention.mask)
         told = kind in CAUSAL_KINDS or (kind != "none" and case.hint == "wrong")
         if attention.hint_argument and told and case.hint != "default":
-            flags[attention.hint_argument] = HINTS[case.hint]
-    return flags
+            made[attention.hint_argument] = HINTS[case.hint]
+    return made
 
 
 def visible(inputs: Inputs, attention: Attention) -> np.ndarray:

@@ -8,21 +8,20 @@ from torch import Tensor, nn
 
 from reference.torch_modules import build
 
+from . import capabilities
 from .cases.case import Case
 from .cases.components import COMPONENTS
-from .verdicts import Difference, Kind, Unsupported
+from .verdicts import Difference, Kind
 
 
 def reference(case: Case) -> nn.Module:
     """The module of torch as its constructor leaves it.
 
     Raises:
-        Unsupported: torch's constructor does not take the options.
+        Unsupported: this torch does not do the case.
     """
-    try:
-        return build(case.component, COMPONENTS[case.component].options(case), dtype=getattr(torch, case.dtype))
-    except TypeError as error:
-        raise Unsupported(f"not supported by torch {torch.__version__}: {error}") from None
+    capabilities.require(*capabilities.of_torch(case))
+    return build(case.component, COMPONENTS[case.component].options(case), dtype=getattr(torch, case.dtype))
 
 
 def output(module: Callable[..., Any], given: Mapping[str, Any]) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from .clauses import CHAPTERS, Level
-from .environment import describe
+from .environment import describe, lacking
 from .evaluation import Outcome, evaluate
 from .report.model import Result, encode, tensor_fields
 from .report.recorder import KEY, Recorder
@@ -71,8 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Subject, versions, device, threads."""
-    return [f"conformance: subject {config.stash[SUBJECT].name}, {describe(config.getoption('--device'))}"]
+    """Subject, versions, device, threads, and what torch lacks."""
+    first = f"subject {config.stash[SUBJECT].name}, {describe(config.getoption('--device'))}"
+    return [f"conformance: {line}" for line in (first, *lacking())]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -87,8 +88,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The suite's own tests, and those of the claims, say nothing of another subject than the handmade model."""
-    return True if collection_path in OWN and config.stash[SUBJECT].name != "handmade" else None
+    """The suite's own tests, and those of the claims: only on the handmade model, and under a torch that lacks nothing."""
+    if collection_path not in OWN:
+        return None
+    return True if config.stash[SUBJECT].name != "handmade" or lacking() else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from reference.oracle import evaluate
 from reference.torch_modules import TORCH
 from reference.weights import copy_weights
 
-from . import arguments, tolerance
+from . import arguments, capabilities, tolerance
 from .cases.case import Case
 from .cases.components import COMPONENTS, shared_tensors
 from .comparison import relative_error, rms
@@ -35,7 +35,7 @@ class Witnesses:
         reference: torch's slow path in the case's dtype, or None where torch raised.
         oracle: the exact values.
         complaint: what torch raised.
-        alone: torch has no such component, so the oracle is the only yardstick.
+        alone: this torch has no such component or no such option, so the oracle is the only yardstick.
         neighbours: the exact values for inputs and parameters half a rounding away from those given, which an
             implementation cannot tell from them; none in float64.
     """
@@ -110,7 +110,7 @@ def _ask(inputs: Inputs, state: Mapping[str, Tensor]) -> Witnesses:
     if inputs.case.dtype != "float64" and inputs.case.weights == "random":
         rng = inputs.case.rng("rounding")
         neighbours = tuple(consult_oracle(*moved(inputs, exact, rng)) for _ in range(NEIGHBOURS))
-    if not TORCH.has(inputs.case.component):
+    if not TORCH.has(inputs.case.component) or capabilities.refusal(capabilities.of_torch(inputs.case)):
         return Witnesses(None, oracle, neighbours=neighbours, alone=True)
     try:
         return Witnesses(reference_observation(inputs, state), oracle, neighbours=neighbours)

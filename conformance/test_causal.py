@@ -1,18 +1,17 @@
 """CAUSAL: causal masks, is_causal, and hints."""
 
-import inspect
 from typing import Any
 
 import numpy as np
 import torch
 
+from . import capabilities
 from .arguments import array
 from .cases.case import Case
 from .cases.masks import CAUSAL_KINDS
 from .cases.select import MODULES, each, few_masks, has_kind
 from .clauses import DOCS, MEASURED, MUST, POLICY, clause
 from .trial import Trial
-from .verdicts import Unsupported
 
 CAUSAL = {"attn_mask": "causal", "src_mask": "causal", "tgt_mask": "causal"}
 
@@ -74,10 +73,8 @@ def test_detection(trial: Trial) -> None:
     """A stack that is not told finds out whether its mask is causal, and tells its layers."""
     module = trial.torch_module()
     told: list[dict[str, Any]] = []
-    try:
-        module.layers[0].register_forward_pre_hook(lambda _, __, given: told.append(given), with_kwargs=True)
-    except TypeError:
-        raise Unsupported(f"not supported by torch {torch.__version__}: hooks with keyword arguments") from None
+    capabilities.require("hooks with keyword arguments")
+    module.layers[0].register_forward_pre_hook(lambda _, __, given: told.append(given), with_kwargs=True)
     module(**trial.call_arguments())
     role = "src_mask" if trial.case.component == "encoder" else "tgt_mask"
     hint = told[0].get("is_causal" if role == "src_mask" else "tgt_is_causal")
@@ -104,10 +101,9 @@ def test_square_subsequent_mask(trial: Trial) -> None:
     for size in (0, 1, 2, 5):
         expected = np.where(np.triu(np.ones((size, size), dtype=bool), 1), -np.inf, 0.0)
         trial.require(bool((array(make(size)) == expected).all()), f"size {size}: another mask")
-    try:
-        half = make(3, dtype=torch.bfloat16)
-    except TypeError:
-        raise Unsupported(f"not supported by torch {torch.__version__}: dtype=") from None
+    if trial.subject.is_torch:
+        capabilities.require("dtype= of generate_square_subsequent_mask")
+    half = make(3, dtype=torch.bfloat16)
     trial.require(half.dtype == torch.bfloat16, f"expected torch.bfloat16, got {half.dtype}")
 
 
@@ -117,8 +113,8 @@ def test_square_subsequent_mask(trial: Trial) -> None:
 ])  # fmt: skip
 def test_hint_alone(trial: Trial) -> None:
     """Told that a mask is causal and given none, an implementation refuses, or attends causally; it may ignore the hint."""
-    if "is_causal" not in inspect.signature(trial.torch_module().forward).parameters:
-        raise Unsupported(f"not supported by torch {torch.__version__}: is_causal=")
+    if trial.subject.is_torch:
+        capabilities.require("is_causal of MultiheadAttention")
     queries, keys = trial.case.target, trial.case.target
     causal = trial.inputs.with_mask("attn_mask", np.triu(np.ones((queries, keys), dtype=bool), 1))
     try:

@@ -68,13 +68,14 @@ def test_float64_throughout(trial: Trial) -> None:
 def test_autocast(trial: Trial) -> None:
     """Under autocast to bfloat16 the output is as near to the exact values as torch's under it."""
     inputs, instance, reference = trial.inputs, trial.instance(), None
-    exact, rows = trial.run.witnesses.oracle.output, inputs.real & inputs.live
+    exact, alone = trial.run.witnesses.oracle.output, trial.run.witnesses.alone
+    rows = inputs.real & inputs.live
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = instance.observe(inputs).output
         with contextlib.suppress(Exception):
             reference = reference_observation(inputs, instance.state).output
     name = "output under autocast"
-    trial.comparisons.append(compare(name, "output", "bfloat16", found, reference, exact, rows))
+    trial.comparisons.append(compare(name, "output", "bfloat16", found, reference, exact, rows, alone=alone))
     trial.settle()
 
 

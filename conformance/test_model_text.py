@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from reference import torch_models
 from reference.weights import copy_weights
 
-from . import tolerance
+from . import capabilities, tolerance
 from .cases.case import Case
 from .clauses import DOCS, MEASURED, MUST, PAPER, clause
 from .subjects import export
@@ -204,6 +204,7 @@ def test_wrong_arguments_of_the_text_model(trial: Trial) -> None:
 @clause("MODEL-33", MUST, PAPER, TEXT[:1])
 def test_attention_function(trial: Trial) -> None:
     """Its attention(q, k, v, dropout) returns torch's context, and the weights: rows that sum to 1, to which dropout is applied."""
+    capabilities.require("scaled_dot_product_attention")
     attention = named(trial, "text_layers").attention
     rng = trial.case.rng("attention")
     q, k, v = (torch.from_numpy(rng.normal(size=(2, 3, length, 4))) for length in (5, 7, 7))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import arguments, tolerance
+from . import arguments, capabilities, tolerance
 from .arguments import array
 from .cases.case import Case
 from .cases.components import STACKS, TRANSFORMER
@@ -18,7 +18,6 @@ from .comparison import relative_error
 from .modules import attempt, output, reference
 from .runs import reference_observation
 from .trial import Trial
-from .verdicts import Unsupported
 
 MASKS: dict[str, Any] = {
     "attn_mask": "bool",
@@ -196,8 +195,7 @@ def test_hook_results(trial: Trial) -> None:
 def test_device_context(trial: Trial) -> None:
     """Built inside torch.device("meta"), all parameters and buffers are on that device."""
     trial.torch_module()
-    if not hasattr(torch.device, "__enter__"):
-        raise Unsupported(f"torch.device as a context: not supported by torch {torch.__version__}")
+    capabilities.require("torch.device as a context")
     with torch.device("meta"):
         module = trial.construct()
     elsewhere = [name for name, value in module.state_dict().items() if value.device.type != "meta"]

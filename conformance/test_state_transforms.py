@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from . import arguments
+from . import arguments, capabilities
 from .arguments import array
 from .cases.case import Case
 from .cases.select import MODULES, around, each
@@ -16,7 +16,6 @@ from .clauses import DOCS, MEASURED, MUST, SHOULD, clause
 from .modules import attempt, output
 from .test_state import MASKS, PLAIN
 from .trial import Trial
-from .verdicts import Unsupported
 
 TRANSFORMED = [Case("attention"), *PLAIN, *each(*MODULES, **MASKS)]
 EVALUATED = [case.but(mode="eval") for case in TRANSFORMED]
@@ -28,8 +27,7 @@ def transforms() -> Any:
     Raises:
         Unsupported: this torch has none.
     """
-    if not hasattr(torch, "func"):
-        raise Unsupported(f"torch.func: not supported by torch {torch.__version__}")
+    capabilities.require("torch.func")
     return torch.func
 
 
@@ -161,8 +159,7 @@ def test_compile_without_gradients(trial: Trial) -> None:
 )
 def test_export(trial: Trial) -> None:
     """torch.export takes a stack with a mask, the hint that it is causal being absent, true or false; outputs are equal."""
-    if not hasattr(torch, "export") or not hasattr(torch.export, "export"):
-        raise Unsupported(f"torch.export: not supported by torch {torch.__version__}")
+    capabilities.require("torch.export")
     module, given = trial.torch_module().train(), trial.call_arguments()
     expected, source = array(output(module, given)), given.pop("src")
     for hint in (None, True, False):
@@ -179,16 +176,12 @@ def require_compiled(
     trial: Trial, backend: str, gradient: bool, dynamic: bool | None = None, rows: np.ndarray | None = None
 ) -> None:
     """The compiled module equals the module: outputs, of the rows that are asked for, and gradients of the tensors."""
-    if not hasattr(torch, "compile"):
-        raise Unsupported(f"torch.compile: not supported by torch {torch.__version__}")
+    capabilities.require("torch.compile")
     if gradient:
         trial.require_gradients()
     module = trial.torch_module()
-    try:
-        torch._dynamo.reset()
-        compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=dynamic)
-    except RuntimeError as error:
-        raise Unsupported(f"torch.compile: not supported by torch {torch.__version__}: {error}") from None
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=dynamic)
     seen = []
     for callee in (compiled, module):
         given = trial.call_arguments(gradient=gradient)

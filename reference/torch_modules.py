@@ -41,6 +41,10 @@ CLASSES = {
     "language_model": "LanguageModel",
     "text_model": "TextModel",
 }
+# What not every version of torch has.
+LATER = ("attention", "rms_norm")
+# Options that not every version's constructors take, and what those do that do not.
+ALWAYS = {"bias": True}
 
 
 class FunctionModule(nn.Module):
@@ -120,8 +124,7 @@ def build(component: str, options: Mapping[str, Any], namespace: Namespace = TOR
         if component in ("encoder", "decoder"):
             return _stack(component, options, namespace, **factory)
         made = getattr(namespace.modules, CLASSES[component])
-        taken = inspect.signature(made).parameters
-        return made(**options, **{name: value for name, value in factory.items() if name in taken})
+        return made(**_known(made, options), **_taken(made, factory))
 
 
 def _stack(component: str, options: dict[str, Any], namespace: Namespace, **factory: Any) -> nn.Module:
@@ -130,6 +133,18 @@ def _stack(component: str, options: dict[str, Any], namespace: Namespace, **fact
     norm = None
     if with_norm:
         own = {"eps": options.get("layer_norm_eps", 1e-5), "bias": options.get("bias", True)}
-        kept = {name: value for name, value in factory.items() if name != "dropout"}
-        norm = namespace.modules.LayerNorm(options["d_model"], **own, **kept)
+        made = namespace.modules.LayerNorm
+        norm = made(options["d_model"], **_known(made, own), **_taken(made, factory))
     return getattr(namespace.modules, CLASSES[component])(layer, layers, norm)
+
+
+def _taken(made: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that the constructor takes."""
+    taken = inspect.signature(made).parameters
+    return {name: value for name, value in given.items() if name in taken}
+
+
+def _known(made: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that the constructor does not take where it does what they say all the same."""
+    taken = inspect.signature(made).parameters
+    return {name: value for name, value in options.items() if name in taken or ALWAYS.get(name) != value}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from .. import capabilities
 from ..clauses import Clause, load_all
 from ..environment import fingerprint
 from ..subjects.subject import Subject
@@ -25,7 +26,11 @@ class Recorder:
         self.known = known
         self.results: dict[str, Result] = {}
         self.expected: set[str] = set()
-        self.environment = {"subject": subject.name, **fingerprint(config.getoption("--device"))}
+        self.environment = {
+            "subject": subject.name,
+            **fingerprint(config.getoption("--device")),
+            "capabilities": capabilities.probed(),
+        }
         folder = config.getoption("--report")
         self.writer = None if folder is None else Writer(Path(folder).expanduser(), self.environment)
         self.written = ""

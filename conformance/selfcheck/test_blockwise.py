@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
-from torch import Tensor, func
+from torch import Tensor
 from torch._subclasses import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,6 +17,11 @@ from handmade.blockwise_function import blockwise
 from handmade.normalization import layer_norm
 from handmade.normalization_function import normalize
 
+pytestmark = pytest.mark.skipif(
+    not transforms.KNOWS_TRANSFORMS,
+    reason=f"torch {torch.__version__} has no torch.func: its attention is the plain one",
+)
+func: Any = getattr(torch, "func", None)
 MASKS = ("none", "causal", "bool", "float", "padding")
 
 

@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from reference.torch_modules import TORCH
+
+from .. import capabilities
 from ..cases.case import CONSTRUCTOR, Case
 from ..clauses import Clause, load_all
 from ..runs import Runs
@@ -87,6 +90,11 @@ class Subject:
         adapter = self.adapters[case.component]
         if not adapter.gradients and case.mode == "train":
             return "train mode"
+        missing = capabilities.refusal(capabilities.of_any(case))
+        if not missing and isinstance(adapter, TorchInterface) and adapter.namespace is TORCH:
+            missing = capabilities.refusal(capabilities.of_torch(case))
+        if missing:
+            return missing
         if isinstance(adapter, TorchInterface):
             return None
         if case.batch is None:

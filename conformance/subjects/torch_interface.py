@@ -12,7 +12,7 @@ from torch import nn
 
 import handmade
 from handmade import activations, blockwise_attention
-from reference.torch_modules import TORCH, Namespace, build
+from reference.torch_modules import LATER, TORCH, Namespace, build
 
 from ..cases.components import COMPONENTS
 from ..verdicts import Unsupported
@@ -67,9 +67,13 @@ class TorchInterface(Adapter):
 
 
 def torch_interface(namespace: Namespace, gradients: bool = True) -> Mapping[str, Adapter]:
-    """An adapter for every component that the namespace has."""
+    """An adapter for every component that the namespace has, or has in other versions."""
     return types.MappingProxyType(
-        {name: TorchInterface(name, namespace, gradients) for name in COMPONENTS if namespace.has(name)}
+        {
+            name: TorchInterface(name, namespace, gradients)
+            for name in COMPONENTS
+            if namespace.has(name) or (namespace is TORCH and name in LATER)
+        }
     )
 
 
