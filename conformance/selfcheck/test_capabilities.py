@@ -10,7 +10,7 @@ from conformance.cases.case import Case
 from conformance.clauses import load_all
 from conformance.evaluation import evaluate
 from conformance.inputs import make_inputs
-from conformance.runs import witnesses
+from conformance.runs import Witnesses, witnesses
 from conformance.subjects.load import load
 from conformance.trial import Trial
 from conformance.verdicts import Unsupported, Verdict
@@ -83,7 +83,7 @@ def test_a_torch_that_lacks_it_is_no_yardstick(lacking: str, case: Case) -> None
         assert found.reference is None
 
 
-def _run(case: Case) -> object:
+def _run(case: Case) -> Witnesses:
     return load("handmade").runs.of(case).witnesses
 
 
