@@ -2,14 +2,17 @@
 
 import argparse
 import importlib.util
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import capabilities
 from .claims.page import page as claims
 from .duel import command as duel
 from .report.specification import page as specification
 from .versions import commands as versions
+from .versions import driver
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,12 +23,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     executed = commands.add_parser("claims", help="print the documents' claims and their verdicts in Markdown")
     executed.add_argument("--pictures", metavar="DIR", type=Path, help="draw the claims' pictures there instead")
     versions.add(commands)
+    driver.add(commands)
     duel.add_arguments(commands.add_parser("duel", help="compare the speed of two environments' attention"))
+    commands.add_parser("capabilities", help="print what the installed torch can do, as JSON")
     given = parser.parse_args(arguments)
     if given.command in ("store", "compare", "matrix"):
         return versions.run(given)
+    if given.command == "versions":
+        return driver.run(given)
     if given.command == "duel":
         return duel.run(given)
+    if given.command == "capabilities":
+        sys.stdout.write(json.dumps(capabilities.probed(slow=True), indent=2) + "\n")
+        return 0
     if given.command == "claims" and given.pictures is not None:
         return _draw(given.pictures)
     sys.stdout.write(claims() if given.command == "claims" else specification())

@@ -1,5 +1,6 @@
 """What torch can do: probed without a trace, refused where it is missing, and no yardstick then."""
 
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -10,7 +11,7 @@ from conformance.cases.case import Case
 from conformance.clauses import load_all
 from conformance.evaluation import evaluate
 from conformance.inputs import make_inputs
-from conformance.runs import witnesses
+from conformance.runs import Witnesses, witnesses
 from conformance.subjects.load import load
 from conformance.trial import Trial
 from conformance.verdicts import Unsupported, Verdict
@@ -78,12 +79,12 @@ def test_what_torch_lacks_is_not_supported(lacking: str, case: Case) -> None:
 def test_a_torch_that_lacks_it_is_no_yardstick(lacking: str, case: Case) -> None:
     """The handmade model is held against the oracle alone."""
     with mock.patch.dict("conformance.runs._WITNESSES", clear=True):
-        found = witnesses(make_inputs(case), {}) if case.component == "attention" else _run(case)
+        found: Any = witnesses(make_inputs(case), {}) if case.component == "attention" else _run(case)
         assert found.alone
         assert found.reference is None
 
 
-def _run(case: Case) -> object:
+def _run(case: Case) -> Witnesses:
     return load("handmade").runs.of(case).witnesses
 
 

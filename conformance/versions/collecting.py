@@ -40,12 +40,15 @@ def collect(
     """
     if not reports:
         raise UnusableResults("expected a report, got none")
-    first = {name: value for name, value in reports[0].environment.items() if name != "subject"}
+    first = dict(reports[0].environment)
+    probed = capabilities or first.get("capabilities") or {}
+    for own in ("subject", "capabilities"):
+        first.pop(own, None)
     for report in reports[1:]:
-        for name, value in first.items():
-            if report.environment.get(name) != value:
-                found = report.environment.get(name)
-                raise UnusableResults(f"reports of different environments: {name} is {value!r} and {found!r}")
+        for own, value in first.items():
+            if report.environment.get(own) != value:
+                found = report.environment.get(own)
+                raise UnusableResults(f"reports of different environments: {own} is {value!r} and {found!r}")
     followed = load()
     subjects: dict[str, SubjectResults] = {}
     for report in reports:
@@ -57,7 +60,7 @@ def collect(
         subjects[name] = _subject(report, [one for one in followed if name in one.subjects])
     environment = {**first, "suite": _suite(), **({"command": command} if command else {})}
     ordered = {name: subjects[name] for name in SUBJECTS if name in subjects}
-    return VersionResults(release(str(first.get("torch"))), environment, dict(capabilities or {}), ordered)
+    return VersionResults(release(str(first.get("torch"))), environment, dict(probed), ordered)
 
 
 def _subject(report: Report, followed: Iterable[Behaviour]) -> SubjectResults:

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 
+OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = (3, 99)
 
 
@@ -12,7 +13,7 @@ class Release:
 
     Attributes:
         version: its number.
-        python: the newest Python that it is built for; the oldest that the suite runs on is 3.10.
+        python: the newest Python that it is built for; the oldest that the suite runs on is 3.10, for each.
         numpy: what numpy it works with, as a requirement.
     """
 

@@ -1,0 +1,168 @@
+"""The clauses with one release of torch, by all subjects: a run for each, watched, and the results stored."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..report.model import UnreadableReport, count, read_report
+from .collecting import collect
+from .environments import ROOT
+from .results import SUBJECTS, UnusableResults, VersionResults, path_of, read, write
+
+# Seconds between two looks at how far a run has come.
+PAUSE = 2.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of every release.
+
+    Attributes:
+        subjects: who is asked.
+        chosen: pytest's arguments that choose some of the clauses and cases; empty for all.
+        workers: as pytest-xdist's -n.
+        work: the folder of environments, reports and logs.
+        results: the folder of stored results.
+        again: ask also what is stored already.
+        keep: leave the environments where they are.
+    """
+
+    subjects: tuple[str, ...]
+    chosen: tuple[str, ...]
+    workers: str
+    work: Path
+    results: Path
+    again: bool = False
+    keep: bool = False
+
+    @property
+    def command(self) -> str:
+        """What makes the results."""
+        return "python -m conformance versions"
+
+
+def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
+    """Run the clauses on each subject with the torch of an environment, and store what they say.
+
+    Args:
+        version: of torch.
+        python: the environment's.
+        plan: what is asked.
+        say: is told how it goes.
+
+    Returns:
+        Whether every subject was asked everything.
+    """
+    reports = plan.work / (f"torch-{version}-look" if plan.chosen else f"torch-{version}")
+    whole = True
+    for subject in plan.subjects:
+        folder = reports / subject
+        if not plan.chosen and not plan.again and _complete(folder):
+            say(f"{version} {subject}: done before")
+        else:
+            whole = _ask(f"{version} {subject}", subject, python, plan, folder, say) and whole
+    found = [read_report(reports / name) for name in plan.subjects if _has_report(reports / name)]
+    if plan.chosen or not found:
+        return whole
+    try:
+        made = collect(found, _capabilities(python), plan.command)
+        path = path_of(made.torch, plan.results)
+        write(_with_others(made, path), path)
+    except (UnusableResults, OSError) as error:
+        say(f"{version}: not stored: {error}")
+        return False
+    say(f"{version}: stored in {path}")
+    return whole
+
+
+def _with_others(made: VersionResults, path: Path) -> VersionResults:
+    """With the stored results of the subjects that were not asked now."""
+    if not path.exists():
+        return made
+    before = read(path)
+    subjects = {**before.subjects, **made.subjects}
+    return VersionResults(
+        made.torch, made.environment, made.capabilities, {n: subjects[n] for n in SUBJECTS if n in subjects}
+    )
+
+
+def _complete(folder: Path) -> bool:
+    return _has_report(folder) and read_report(folder).complete
+
+
+def _has_report(folder: Path) -> bool:
+    try:
+        return bool(read_report(folder).results)
+    except UnreadableReport:
+        return False
+
+
+def _ask(name: str, subject: str, python: Path, plan: Plan, folder: Path, say: Say) -> bool:
+    """One subject's run; whether it came to its end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable", "--tb=no",
+        "-n", plan.workers, "--subject", subject, f"--report={folder}",
+        "--ignore=conformance/selfcheck", "--ignore=conformance/claims", *plan.chosen,
+    ]  # fmt: skip
+    for left in ("report.json", "results.jsonl"):
+        (folder / left).unlink(missing_ok=True)
+    started = time.monotonic()
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=_variables())
+        try:
+            code = _wait(process, name, folder, started)
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+    seconds = time.monotonic() - started
+    if not _has_report(folder):
+        last = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        say(f"{name}: nothing came of it after {seconds:.0f} s, exit code {code}: {last[-1] if last else 'no output'}")
+        return False
+    report = read_report(folder)
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in count(r.verdict for r in report.results).items())
+    say(
+        f"{name}: {len(report.results)} checks in {seconds:.0f} s: {verdicts}{'' if report.complete else '; not complete'}"
+    )
+    return report.complete
+
+
+def _wait(process: "subprocess.Popen[bytes]", name: str, folder: Path, started: float) -> int:
+    """The exit code of a run, which is shown as it goes where somebody looks."""
+    while True:
+        try:
+            return process.wait(PAUSE)
+        except subprocess.TimeoutExpired:
+            if sys.stdout.isatty():
+                path = folder / "results.jsonl"
+                lines = path.read_bytes().count(b"\n") if path.exists() else 0
+                sys.stdout.write(f"\r{name}: {max(lines - 1, 0)} checks, {time.monotonic() - started:.0f} s \r")
+                sys.stdout.flush()
+
+
+def _capabilities(python: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [str(python), "-m", "conformance", "capabilities"],
+        cwd=ROOT, env=_variables(), capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def _variables() -> dict[str, str]:
+    """The environment's variables: this checkout is what is imported, and each process has one thread."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {
+        **inherited,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUTF8": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -1,0 +1,115 @@
+"""`python -m conformance versions`: the clauses on every release of torch, one environment at a time."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ..clauses import CHAPTERS, load_all
+from . import environments
+from .checking import Plan, check
+from .environments import UnusableEnvironment
+from .releases import RELEASES, Release, find
+from .results import FOLDER, SUBJECTS, UnusableResults, path_of, read
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Make the command known to a parser."""
+    made = commands.add_parser("versions", help="check releases of torch, each in an environment of its own")
+    made.add_argument(
+        "versions", nargs="*", metavar="VERSION", help=f"such as 2.5.1 (default: all {len(RELEASES)}, the oldest first)"
+    )
+    made.add_argument("--installed", action="store_true", help="check the torch that is installed here, and no other")
+    made.add_argument("--subject", action="append", choices=SUBJECTS, help="only this one (may be repeated)")
+    made.add_argument(
+        "--chapter",
+        action="append",
+        choices=tuple(CHAPTERS),
+        help="a quick look, which is not stored: this chapter only",
+    )
+    made.add_argument("--matching", metavar="EXPRESSION", help="a quick look, which is not stored: as pytest's -k")
+    made.add_argument("--workers", metavar="N", default="auto", help="processes (default: auto, one for each CPU)")
+    made.add_argument("--again", action="store_true", help="also those whose results are stored")
+    made.add_argument("--keep", action="store_true", help="do not delete the environments")
+    made.add_argument(
+        "--work", metavar="DIR", type=Path, default=Path("report", "versions"), help="environments, reports, logs"
+    )
+    made.add_argument("--results", metavar="DIR", type=Path, default=FOLDER, help="the folder of stored results")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command; returns the exit code: 1 where a release could not be checked, 2 for what cannot be used."""
+    plan = Plan(
+        tuple(given.subject or SUBJECTS), _chosen(given.chapter, given.matching), given.workers,
+        given.work.expanduser().resolve(), given.results, given.again, given.keep,
+    )  # fmt: skip
+    try:
+        if given.installed:
+            return 0 if check(torch.__version__.partition("+")[0], Path(sys.executable), plan, _say) else 1
+        releases = [find(version) for version in given.versions] or list(RELEASES)
+    except ValueError as error:
+        sys.stderr.write(f"versions: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return _interrupted()
+    failed = []
+    for release in dict.fromkeys(releases):
+        try:
+            if not _release(release, plan):
+                failed.append(release.version)
+        except KeyboardInterrupt:
+            return _interrupted()
+    if failed:
+        _say(f"not done: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _interrupted() -> int:
+    _say("interrupted: the same command goes on where this one was")
+    return 130
+
+
+def _chosen(chapters: Sequence[str] | None, expression: str | None) -> tuple[str, ...]:
+    files = {
+        f"conformance/{clause.check.__module__.rpartition('.')[2]}.py": None
+        for clause in load_all().values()
+        if clause.chapter in (chapters or ())
+    }
+    return (*files, *(("-k", expression) if expression else ()))
+
+
+def _release(release: Release, plan: Plan) -> bool:
+    """Check a release in an environment of its own; whether that was possible."""
+    if not plan.again and not plan.chosen and _stored(release.version, plan):
+        _say(f"{release.version}: stored already")
+        return True
+    folder = plan.work / "environment"
+    started = time.monotonic()
+    try:
+        _say(f"{release.version}: making an environment")
+        python = environments.make(release, folder)
+        _say(f"{release.version}: environment after {time.monotonic() - started:.0f} s")
+    except UnusableEnvironment as error:
+        _say(f"{release.version}: {error}")
+        environments.delete(folder)
+        return False
+    done = check(release.version, python, plan, _say)
+    if not plan.keep:
+        environments.delete(folder)
+    return done
+
+
+def _stored(version: str, plan: Plan) -> bool:
+    try:
+        found = read(path_of(version, plan.results)).subjects
+    except UnusableResults:
+        return False
+    return all(name in found and found[name].complete for name in plan.subjects)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
