@@ -1,5 +1,6 @@
 """What a user types: bad input, order, parallel runs, interruption, subjects of one's own."""
 
+import functools
 import json
 import os
 import signal
@@ -154,7 +155,13 @@ def test_an_interrupted_run_is_readable(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        # A shell lets what it runs in the background ignore interrupts, and so would the child.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     lines = tmp_path / "results.jsonl"
     deadline = time.monotonic() + 120
