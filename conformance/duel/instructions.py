@@ -86,7 +86,7 @@ def complaints(expected: Mapping[str, int], found: Mapping[str, int]) -> list[st
     for cell, number in found.items():
         if cell not in expected:
             lines.append(f"{cell}: not in the file")
-        elif abs(number / expected[cell] - 1) > TOLERANCE:
+        elif abs(number - expected[cell]) > TOLERANCE * expected[cell]:
             word = "more" if number > expected[cell] else "fewer: a gain, to be written down by --write"
             lines.append(
                 f"{cell}: {number} instructions, expected {expected[cell]}: {number / expected[cell] - 1:+.1%}, {word}"

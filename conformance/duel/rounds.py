@@ -157,7 +157,7 @@ def _round(cell: str, measure: Measure, chance: random.Random) -> dict[str, list
 
 
 def _middle(seconds: Sequence[float]) -> float:
-    return sum(math.log(max(one, 1e-9)) for one in seconds) / len(seconds)
+    return sum(math.log(max(one, 10.0**-9)) for one in seconds) / len(seconds)
 
 
 def _against(logs: Mapping[str, float]) -> float:
