@@ -118,7 +118,7 @@ def test_html_without_scripts(made: Matrix) -> None:
     page = Page(matrix_html.page(made))
     text = " ".join(page.texts)
     assert "output[0]: <nan> & more" in text
-    assert f"pytest 'conformance/test_mask.py::test_float[{CASE}]' --subject torch-fast" in text
+    assert f"pytest 'conformance/test_mask.py::test_floating[{CASE}]' --subject torch-fast" in text
     cells = [attributes for tag, attributes in page.tags if tag == "td" and attributes.get("class")]
     assert {attributes["class"] for attributes in cells} == {"c", "d", "m"}
     assert any("error 0.9 times" in (attributes.get("title") or "") for attributes in cells)
@@ -127,7 +127,7 @@ def test_html_without_scripts(made: Matrix) -> None:
 
 def test_rerun_names_a_test(made: Matrix) -> None:
     row = next(row for row in made.rows if row.subject == "handmade")
-    assert rerun(row, "x") == "pytest 'conformance/test_mask.py::test_float[x]'"
+    assert rerun(row, "x") == "pytest 'conformance/test_mask.py::test_floating[x]'"
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
