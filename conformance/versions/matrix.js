@@ -30,7 +30,14 @@
     for (const open of document.querySelectorAll("td details[open]")) if (open !== except) open.open = false;
   }
   document.addEventListener("toggle", (event) => { if (event.target.open) close(event.target); }, true);
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(null); });
+  const value = document.getElementById("value");
+  // What resting on a cell shows, for those who can only touch it.
+  document.addEventListener("click", (event) => {
+    const cell = event.target.closest("td[title]");
+    value.textContent = cell ? cell.title : "";
+    value.hidden = !cell;
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") { close(null); value.hidden = true; } });
   form.addEventListener("input", apply);
   form.hidden = false;
   apply();

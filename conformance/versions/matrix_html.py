@@ -29,6 +29,9 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield " are recorded (torch), torch in eval mode without gradients (torch-fast). Open a cell that differs for what was"
     yield " found, on which cases, and the line that repeats it; rest on any other for its numbers.</p>"
     legend = " ".join(f'<span class="{CLASSES[w]} key">{sign} {w}</span>' for w, sign in SIGNS.items())
+    places = {"clauses": "Clauses", "behaviours": "Behaviours", "transitions": "From version to version"}
+    links = " · ".join(f'<a href="#{place}">{name}</a>' for place, name in places.items())
+    yield f"<p>{links}</p>"
     yield f"<p>{legend}</p><ul>"
     for machine, versions in matrix.machines:
         yield f"<li>Measured on {escape(described(machine))}: {escape(', '.join(versions))}</li>"
@@ -52,6 +55,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield "</table></div>"
     yield from _behaviours(matrix)
     yield from _steps(matrix)
+    yield '<output id="value" hidden></output>'
     yield f"<script>\n{(HERE / 'matrix.js').read_text(encoding='utf-8')}</script></body></html>"
 
 
@@ -84,7 +88,8 @@ def _head(matrix: Matrix, first: str) -> Iterator[str]:
 def _row(matrix: Matrix, row: Row) -> str:
     letters = "".join(CLASSES[state] for state in row.states)
     cells = "".join(_cell(row, *pair) for pair in zip(matrix.versions, row.cells, row.states, strict=True))
-    name = f'<abbr title="{escape(row.sentence)}">{row.clause}</abbr> <small>{row.subject}</small>'
+    sentence = f"<details><summary>{row.clause}</summary><p>{escape(row.sentence)}</p></details>"
+    name = f"{sentence if row.sentence else row.clause} <small>{row.subject}</small>"
     return f'<tr data-subject="{row.subject}" data-states="{letters}"><th scope="row">{name}</th>{cells}</tr>'
 
 
@@ -97,10 +102,11 @@ def _cell(row: Row, version: str, cell: Counts | None, state: str) -> str:
     line = rerun(row, cell.differs[0]) if cell.differs else ""
     more = f"<li>and {cell.wrong - len(cell.differs)} more</li>" if not cell.listed else ""
     cases = "".join(f"<li>{escape(case)}</li>" for case in cell.differs) + more
+    numbers = escape(_numbers(version, cell))
     return (
-        f'<td class="{kind}"><details><summary title="{escape(_numbers(version, cell))}">{sign}<small>{cell.wrong}</small></summary>'
-        f'<div class="found"><b>{row.clause}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}'
-        f"<p>{escape(_numbers(version, cell))}</p><p>{escape(cell.message)}</p><pre>{escape(line)}</pre><ul>{cases}</ul></div></details></td>"
+        f'<td class="{kind}"><details><summary title="{numbers}">{sign}<small>{cell.wrong}</small></summary>'
+        f'<div class="found"><b>{row.clause}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}<p>{numbers}</p>'
+        f"<p>{escape(cell.message)}</p><pre>{escape(line)}</pre><ul>{cases}</ul></div></details></td>"
     )
 
 

@@ -48,7 +48,8 @@ def transitions(
     """Every clause of every subject that both versions have, and what became of it.
 
     Args:
-        before, after: two versions, measured on one machine.
+        before: a version.
+        after: another, measured on the same machine.
         known: the known differences, for their issues.
         followed: behaviours, for theirs.
 
@@ -139,7 +140,7 @@ def _issues(
 
 
 def verdict(behaviour: Behaviour, version: VersionResults) -> str:
-    """ "conforms", "differs", "not supported", or "missing" where nothing is stored of it."""
+    """One word for a behaviour on a version: conforms, differs, not supported, or missing where nothing is stored of it."""
     counts = [
         version.subjects[name].behaviours[behaviour.name]
         for name in behaviour.subjects

@@ -1,0 +1,259 @@
+"""Stored results: made of reports, written, read strictly, compared between versions, found by name."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.report.model import Report, Result, write_report
+from conformance.versions.collecting import collect, find
+from conformance.versions.results import (
+    FOLDER,
+    Counts,
+    SubjectResults,
+    UnusableResults,
+    VersionResults,
+    machines,
+    path_of,
+    read,
+    read_all,
+    text,
+    write,
+)
+from conformance.versions.transitions import Change, compared, transitions
+
+MACHINE = {
+    "python": "3.11",
+    "torch": "2.13.0+cpu",
+    "system": "Linux",
+    "machine": "x86_64",
+    "cpu_capability": "AVX512",
+    "threads": 1,
+}
+
+
+def report(subject: str = "torch", results: tuple[Result, ...] = (), **changes: Any) -> Report:
+    """A run in which MASK-02 conforms on one case, differs on another and is not supported on a third."""
+    made = results or (
+        Result("t", "MASK-02", "MUST", "encoder_layer-a", "conforms", 0.1, tensors=[{"ratio": 1.0}, {"ratio": 2.0}]),
+        Result(
+            "t",
+            "MASK-02",
+            "MUST",
+            "encoder_layer-b",
+            "torch differs",
+            0.1,
+            "nan",
+            "output: NaN\nmore",
+            tensors=[{"ratio": "inf"}],
+        ),
+        Result("t", "MASK-02", "MUST", "encoder_layer-c", "not supported", 0.1),
+        Result("t", "CAUSAL-06", "POLICY", "encoder_layer-d", "policy", 0.1, policy="the mask wins"),
+    )
+    return Report({**MACHINE, "subject": subject, **changes}, list(made), complete=True)
+
+
+def version(name: str, wrong: tuple[str, ...] = (), subject: str = "torch", **fields: Any) -> VersionResults:
+    """A version on which MASK-02 differs on some cases, all of one kind."""
+    counts = Counts(
+        {"torch differs": len(wrong), "conforms": 5} if wrong else {"conforms": 5}, {"nan": len(wrong)} if wrong else {}
+    )
+    counts = dataclasses.replace(counts, differs=wrong, **fields)
+    return VersionResults(name, dict(MACHINE), {}, {subject: SubjectResults(True, {"MASK-02": counts})})
+
+
+def test_made_of_reports(tmp_path: Path) -> None:
+    """A report of each subject becomes one file, which reads as what was written."""
+    made = collect([report("torch-fast"), report()], {"scale": True}, "tox run -e versions")
+    assert made.torch == "2.13.0"
+    assert list(made.subjects) == ["torch", "torch-fast"]
+    mask = made.subjects["torch"].clauses["MASK-02"]
+    assert mask.verdicts == {"conforms": 1, "not supported": 1, "torch differs": 1}
+    assert (mask.kinds, mask.differs, mask.message) == ({"nan": 1}, ("encoder_layer-b",), "output: NaN")
+    assert (mask.ratio, mask.largest, mask.state, mask.wrong) == (1.5, 2.0, "differs", 1)
+    assert made.subjects["torch"].clauses["CAUSAL-06"].policies == {"the mask wins": 1}
+    assert made.environment["command"] == "tox run -e versions"
+    assert "subject" not in made.environment
+    path = path_of(made.torch, tmp_path)
+    write(made, path)
+    assert path.name == "torch-2.13.0.json"
+    assert read(path) == made
+    assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 1
+
+
+def test_at_most_twenty_cases() -> None:
+    results = tuple(Result("t", "MASK-02", "MUST", f"case-{n:02}", "torch differs", 0.1, "nan") for n in range(25))
+    counts = collect([report(results=results)]).subjects["torch"].clauses["MASK-02"]
+    assert len(counts.differs) == 20
+    assert counts.wrong == 25
+    assert not counts.listed
+
+
+@pytest.mark.parametrize(
+    ("reports", "words"),
+    [
+        ([], "expected a report, got none"),
+        ([report(), report()], "subject: torch is in two of the reports"),
+        ([report("mine.py")], "subject: expected one of .*, got 'mine.py'"),
+        (
+            [report(), report("handmade", cpu_capability="AVX2")],
+            "different environments: cpu_capability is 'AVX512' and 'AVX2'",
+        ),
+        (
+            [report(), report("handmade", torch="2.12.1")],
+            r"different environments: torch is '2.13.0\+cpu' and '2.12.1'",
+        ),
+        ([report(torch="new")], "torch: expected a version such as 2.13.0, got 'new'"),
+    ],
+)
+def test_reports_that_do_not_go_together(reports: list[Report], words: str) -> None:
+    with pytest.raises(UnusableResults, match=words):
+        collect(reports)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data.update(schema=2), "expected stored results of schema 1, got schema 2"),
+        (lambda data: data.update(schema="1"), "expected stored results of schema 1, got schema '1'"),
+        (lambda data: data.pop("torch"), "torch: missing"),
+        (lambda data: data.update(torch=2.13), "torch: expected str, got float"),
+        (lambda data: data.update(subjects=[]), "subjects: expected dict, got list"),
+        (lambda data: data["subjects"].update(other=data["subjects"]["torch"]), "subjects: expected some of"),
+        (lambda data: data["subjects"]["torch"].pop("complete"), "torch.complete: missing"),
+        (lambda data: data["subjects"]["torch"]["clauses"].update(X=[]), "torch.clauses.X: expected some of"),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {"fine": 1}}),
+            "X.verdicts: expected some of",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {"conforms": -1}}),
+            "expected positive numbers",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {}, "ratio": "1"}),
+            "X.ratio: expected a number",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {}, "differs": [1]}),
+            "X.differs: expected a list",
+        ),
+    ],
+)
+def test_malformed(tmp_path: Path, change: Any, words: str) -> None:
+    """A malformed file is refused with one line that names file and field."""
+    data = json.loads(text(collect([report()])))
+    change(data)
+    path = tmp_path / "torch-2.13.0.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(UnusableResults, match=rf"^{path}: .*{words}") as raised:
+        read(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000, "\udcff"])
+def test_no_json(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "torch-1.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UnusableResults, match=rf"^{path}: .+"):
+        read(path)
+
+
+def test_stored_results_are_sound() -> None:
+    """What is committed can be read, is of the version that its name says, and handmade never differs."""
+    for one in read_all(FOLDER):
+        assert path_of(one.torch, FOLDER).is_file()
+        for counts in one.subjects["handmade"].clauses.values() if "handmade" in one.subjects else ():
+            assert not counts.wrong, f"{one.torch}: {counts.message}"
+
+
+def test_machines() -> None:
+    """What is unknown of a machine contradicts nothing; what is known and other does."""
+    old = dataclasses.replace(version("1.13.1"), environment={**MACHINE, "cpu_capability": "unknown"})
+    other = dataclasses.replace(version("2.12.1"), environment={**MACHINE, "cpu_capability": "AVX2"})
+    assert [versions for _, versions in machines([old, version("2.13.0")])] == [["1.13.1", "2.13.0"]]
+    assert [versions for _, versions in machines([version("2.13.0"), other])] == [["2.13.0"], ["2.12.1"]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changes"),
+    [
+        (version("1"), version("2"), [Change.UNCHANGED]),
+        (version("1"), version("2", ("a",)), [Change.BROKEN]),
+        (version("1", ("a", "b")), version("2", ("b",)), [Change.FIXED]),
+        (version("1", ("a",)), version("2", ("b",)), [Change.BROKEN, Change.FIXED]),
+        (version("1", ("a",)), version("2", ("a",), kinds={"value": 1}), [Change.CHANGED]),
+        (version("1", policies={"x": 1}), version("2", policies={"y": 1}), [Change.CHANGED]),
+        (version("1", ratio=1.0), version("2", ratio=1.1), [Change.UNCHANGED]),
+        (version("1", ratio=1.0), version("2", ratio=2.0), [Change.DRIFTED]),
+        (version("1", verdicts={"not supported": 5}), version("2"), [Change.ADDED]),
+        (version("1"), version("2", verdicts={"not supported": 5}), [Change.BROKEN]),
+        (version("1", ("a",)), version("2", verdicts={"not supported": 5}), [Change.REMOVED]),
+    ],
+)  # fmt: skip
+def test_transitions(old: VersionResults, new: VersionResults, changes: list[Change]) -> None:
+    found = transitions(old, new)
+    assert [one.change for one in found] == changes
+    assert {one.name for one in found} == {"MASK-02"}
+
+
+def test_cut_lists_are_compared_by_number() -> None:
+    """Where not all cases are named, two lists of them say nothing of which are new."""
+    old = Counts({"torch differs": 30}, {"nan": 30}, differs=tuple("ab"))
+    new = Counts({"torch differs": 31}, {"nan": 31}, differs=tuple("cd"))
+    assert compared(old, new) == [(Change.BROKEN, "1 checks differ anew (31 nan)", ())]
+    assert [change for change, *_ in compared(new, old)] == [Change.FIXED]
+
+
+def test_nothing_in_common() -> None:
+    with pytest.raises(UnusableResults, match="no subject in both: torch and handmade"):
+        transitions(version("1"), version("2", subject="handmade"))
+
+
+def test_found_by_name(tmp_path: Path) -> None:
+    """A stored version, a file of results, a report and its folder are found; anything else is named."""
+    made = collect([report()])
+    write(made, path_of("2.13.0", tmp_path))
+    write_report(report(), tmp_path / "report.json")
+    for name in ("2.13.0", str(tmp_path / "torch-2.13.0.json"), str(tmp_path), str(tmp_path / "report.json")):
+        assert find(name, tmp_path).subjects == made.subjects
+    with pytest.raises(UnusableResults, match=r"^2.99: neither a stored version of torch nor .* \(stored: 2.13.0\)"):
+        find("2.99", tmp_path)
+
+
+def compare(folder: Path, *more: str) -> int:
+    return main(["compare", "2.12.1", "2.13.0", "--results", str(folder), *more])
+
+
+def test_command_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 where something broke, 0 where not, 2 with one line for what cannot be compared."""
+    write(version("2.12.1"), path_of("2.12.1", tmp_path))
+    assert compare(tmp_path) == 2
+    assert capsys.readouterr().err.startswith("compare: 2.13.0: neither a stored version")
+    write(version("2.13.0", ("encoder_layer-src_mask=float",)), path_of("2.13.0", tmp_path))
+    assert compare(tmp_path) == 1
+    shown = capsys.readouterr().out
+    assert "torch 2.12.1 → 2.13.0" in shown
+    assert "broken   MASK-02: 1 checks differ anew (1 nan)" in shown
+    assert "encoder_layer-src_mask=float" in shown
+    write(version("2.13.0"), path_of("2.13.0", tmp_path))
+    assert compare(tmp_path) == 0
+    other = dataclasses.replace(version("2.13.0"), environment={**MACHINE, "cpu_capability": "AVX2"})
+    write(other, path_of("2.13.0", tmp_path))
+    capsys.readouterr()
+    assert compare(tmp_path) == 2
+    complaint = capsys.readouterr().err
+    assert "measured on different machines" in complaint
+    assert complaint.count("\n") == 1
+    assert compare(tmp_path, "--across-machines") == 0
+
+
+def test_command_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_report(report(), tmp_path / "report.json")
+    assert main(["store", str(tmp_path), "--results", str(tmp_path / "stored")]) == 0
+    assert read(tmp_path / "stored" / "torch-2.13.0.json").torch == "2.13.0"
+    assert main(["store", str(tmp_path / "nowhere"), "--results", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
