@@ -16,7 +16,8 @@ roundings, its error is no yardstick.
 An error that is a common factor of all elements, a wrong scale, does not average out as rounding does: an output's error
 along the oracle's values may be no more than chance makes of it.
 
-Where torch has no such component, it is taken to be `ASSUMED` roundings off, in rms and at worst, as it typically is.
+Where torch has no such component, or raises, it is taken to be `ASSUMED` roundings off, in rms and at worst, as it
+typically is.
 
 A gradient is a difference of terms of its siblings' size (a saturated softmax passes 1e-9 of what its value gets), so
 the rounding of those terms belongs to its floor; they are products of two inputs and grow with the square of their
@@ -33,7 +34,7 @@ FLOAT64_AGREEMENT = 1e-12
 FLOOR_RMS = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 2.0, "float16": 0.5, "bfloat16": 0.5}
 FLOOR_MAX = {"float64": FLOAT64_AGREEMENT * 2**52, "float32": 8.0, "float16": 2.0, "bfloat16": 2.0}
 FLOOR_TERMS = {"float64": 64.0, "float32": 16.0, "float16": 0.25, "bfloat16": 0.25}
-# Roundings (ε) that torch would be off, where it has no such component; its own components are between 0.3 and 3 off.
+# Roundings (ε) that torch would be off, where it gives nothing; its own components are between 0.3 and 3 off.
 ASSUMED = 2.0
 # Standard deviations of its mean by which rounding may look like a common factor of all elements.
 SLOPE = 6.0
@@ -98,7 +99,7 @@ def budget(kind: str, dtype: str, torch_error: Measure, scale: Measure, terms: f
 
 
 def assumed(dtype: str, scale: float) -> float:
-    """The error of a torch that has no such component.
+    """The error of a torch that gives nothing.
 
     Args:
         dtype: of the case.

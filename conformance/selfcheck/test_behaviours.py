@@ -1,5 +1,6 @@
 """The behaviours that are followed: the file is read strictly, and each entry is shown by checks that exist."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,12 @@ case = { component = "encoder_layer", scale = "None" }
 """
 
 
+@functools.cache
+def checks(subject: str) -> list[tuple[str, str]]:
+    """All that a subject can be asked."""
+    return [(clause, case.id) for clause, case in load_subject(subject).checks()]
+
+
 @pytest.mark.parametrize("behaviour", load(), ids=lambda one: one.name)
 def test_is_shown(behaviour: Behaviour) -> None:
     """Clauses and links are real, and every clause has a case that shows it, on every path that it is said to show on."""
@@ -29,9 +36,9 @@ def test_is_shown(behaviour: Behaviour) -> None:
         return
     assert set(behaviour.clauses) <= set(load_all())
     shown = set()
-    for subject in map(load_subject, behaviour.subjects):
-        found = {clause for clause, case in subject.checks() if behaviour.covers(clause, case.id)}
-        assert found, f"nothing shows it with {subject.name}"
+    for subject in behaviour.subjects:
+        found = {clause for clause, case in checks(subject) if behaviour.covers(clause, case)}
+        assert found, f"nothing shows it with {subject}"
         shown |= found
     assert shown == set(behaviour.clauses)
 

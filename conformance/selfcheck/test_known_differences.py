@@ -176,7 +176,7 @@ COMMAND = ("conformance/test_value.py", "-q", "-k", "test_activation and gelu_ta
 
 
 def test_command_line(tmp_path: Path) -> None:
-    """A known difference passes and is told; with an empty file it is new, and fails."""
+    """A known difference passes and is told; with an empty file it is new, and fails; a file of other versions says nothing."""
     known = run_pytest(*COMMAND, "--subject", "torch-fast")
     assert known.returncode == 0, known.stdout
     assert "VALUE-11: the native encoder kernel computes any nn.GELU as exact GELU" in known.stdout
@@ -186,6 +186,11 @@ def test_command_line(tmp_path: Path) -> None:
     assert unknown.returncode == 1
     assert "VALUE-11: a new difference, value: 4 checks" in unknown.stdout
     assert "FAILED: this run and" in unknown.stdout
+    other = tmp_path / "other.toml"
+    other.write_text(FILE.read_text(encoding="utf-8").replace('torch = ">=', 'torch = ">=90000.'), encoding="utf-8")
+    elsewhere = run_pytest(*COMMAND, "--subject", "torch-fast", f"--known-differences={other}")
+    assert elsewhere.returncode == 0, elsewhere.stdout
+    assert "says nothing of torch" in elsewhere.stdout
 
 
 @pytest.mark.parametrize(
