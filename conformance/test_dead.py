@@ -1,5 +1,7 @@
 """DEAD: query rows that see no key."""
 
+from typing import Any
+
 import numpy as np
 
 from .cases.case import Case
@@ -72,9 +74,15 @@ def test_same_with_weights(trial: Trial) -> None:
     trial.require_same("output", not_asked, asked)
 
 
+STACKED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("encoder_layer", {}),
+    ("encoder", {"layers": 1, "final_norm": False}),
+)
+
+
 @clause("DEAD-05", MUST, MEASURED, [
     Case(component, mode="eval", heads=4, head_dim=3, src_key_padding_mask=padding, norm_first=norm_first, **options)
-    for component, options in (("encoder_layer", {}), ("encoder", {"layers": 1, "final_norm": False}))
+    for component, options in STACKED
     for padding in ("all", "everything") for norm_first in (False, True)
 ])  # fmt: skip
 def test_same_without_gradients(trial: Trial) -> None:

@@ -167,11 +167,9 @@ def test_export(trial: Trial) -> None:
     expected, source = array(output(module, given)), given.pop("src")
     for hint in (None, True, False):
         named = {**given, "is_causal": hint}
-        made = attempt(f"export, is_causal={hint}", lambda named=named: torch.export.export(module, (source,), named))
+        made = attempt(f"export, is_causal={hint}", functools.partial(torch.export.export, module, (source,), named))
         whole = made.module() if hasattr(made, "module") else made
-        found = attempt(
-            f"the exported graph, is_causal={hint}", lambda named=named, whole=whole: whole(source, **named)
-        )
+        found = attempt(f"the exported graph, is_causal={hint}", functools.partial(whole, source, **named))
         trial.require_same(f"output, is_causal={hint}", array(found), expected)
 
 

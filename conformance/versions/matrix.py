@@ -145,7 +145,7 @@ def rerun(row: Row, case: str) -> str:
     check = REGISTRY[row.clause].check
     file = Path(*check.__module__.split(".")).with_suffix(".py").as_posix()
     option = "" if row.subject == "handmade" else f" --subject {row.subject}"
-    return f"pytest '{file}::{check.__name__}[{case}]'{option}"  # type: ignore[attr-defined]
+    return f"pytest '{file}::{check.__name__}[{case}]'{option}"
 
 
 def described(machine: dict[str, str]) -> str:
