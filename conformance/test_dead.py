@@ -74,7 +74,7 @@ def test_same_with_weights(trial: Trial) -> None:
     trial.require_same("output", not_asked, asked)
 
 
-EVALUATED: tuple[tuple[str, dict[str, Any]], ...] = (
+STACKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("encoder_layer", {}),
     ("encoder", {"layers": 1, "final_norm": False}),
 )
@@ -82,7 +82,7 @@ EVALUATED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @clause("DEAD-05", MUST, MEASURED, [
     Case(component, mode="eval", heads=4, head_dim=3, src_key_padding_mask=padding, norm_first=norm_first, **options)
-    for component, options in EVALUATED
+    for component, options in STACKED
     for padding in ("all", "everything") for norm_first in (False, True)
 ])  # fmt: skip
 def test_same_without_gradients(trial: Trial) -> None:

@@ -178,12 +178,12 @@ def test_no_layers(trial: Trial) -> None:
     """A stack of no layers is refused by name, or is its norm: it does not fail within, over a layer that is not there."""
     names = ("num_encoder_layers", "num_decoder_layers") if trial.case.component == "transformer" else ("num_layers",)
     for name in names:
-
-        def call(name: str = name) -> Any:
-            return trial.construct(**{name: 0})(**trial.call_arguments())
-
-        error = _raises(call)
+        error = _raises(functools.partial(_without_layers, trial, name))
         trial.require(not isinstance(error, LookupError), f"{name}=0: {type(error).__name__}: {error}")
+
+
+def _without_layers(trial: Trial, name: str) -> Any:
+    return trial.construct(**{name: 0})(**trial.call_arguments())
 
 
 def _raises(action: Callable[[], Any]) -> Exception | None:

@@ -52,7 +52,7 @@ def collect(
     followed = load()
     subjects: dict[str, SubjectResults] = {}
     for report in reports:
-        name = report.environment.get("subject")
+        name = str(report.environment.get("subject"))
         if name not in SUBJECTS:
             raise UnusableResults(f"subject: expected one of {list(SUBJECTS)}, got {name!r}")
         if name in subjects:
