@@ -76,7 +76,9 @@ def count(cell: str) -> int:
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from conformance.duel.cells import CELLS; "
         f"call = CELLS[{cell!r}].make(); call()"
     )
-    return int(Timer("call()", setup, num_threads=1).collect_callgrind(CALLS, collect_baseline=False).counts() / CALLS)
+    timer = Timer("call()", setup, num_threads=1)
+    found = timer.collect_callgrind(CALLS, repeats=None, collect_baseline=False, retain_out_file=False)
+    return int(found.counts() / CALLS)
 
 
 def complaints(expected: Mapping[str, int], found: Mapping[str, int]) -> list[str]:
