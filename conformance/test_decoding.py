@@ -51,8 +51,13 @@ def test_greedy(trial: Trial) -> None:
 
 @clause("DECODE-02", MUST, SEARCH, CASES)
 def test_width_1(trial: Trial) -> None:
-    """A beam of width 1 is greedy decoding, whatever the length penalty."""
+    """A beam of width 1 is greedy decoding, whatever the length penalty, and where all tokens are as probable, too."""
     one = next_tokens(trial)
+    level = [
+        function(always([0.0] * 64), None, PROMPTS, 3, **options)
+        for function, options in ((trial.names.greedy, {}), (trial.names.beam_search, {"width": 1}))
+    ]
+    trial.require(level[1].ids[:, 0].tolist() == level[0].ids.tolist(), "equal logits: not greedy's tokens")
     for ending in ENDINGS:
         greedy = trial.names.greedy(one.step, one.start(3), PROMPTS, 6, **ending)
         for alpha in LENGTH_PENALTIES:
@@ -181,6 +186,22 @@ def test_models(trial: Trial) -> None:
         trial.require_same(f"scores of {name}", array(found.scores), array(expected.scores))
 
 
+@clause("DECODE-18", MUST, SEARCH, MODELS)
+def test_other_batch(trial: Trial) -> None:
+    """A cache of more or fewer sequences than there are prompts is refused, by each of the three ways, at any length."""
+    made: Any = model(trial)
+    src = ids(trial.case, "src", trial.case.source)
+    for name, options in WAYS.items():
+        for prompts in ([[1], [2]], [[1, 2], [2, 1, 3]], [[1]] * 5, [[1, 2]] * 4):
+            start = made.start(3) if trial.case.component == "language_model" else made.start(src)
+            try:
+                getattr(trial.names, name)(made.step, start, prompts, 4, **options)
+            except ValueError as error:
+                trial.require("expected" in str(error), f"{name}: expected a message that says what, got {error}")
+            else:
+                trial.require(False, f"{name}: {len(prompts)} prompts were taken with a cache of 3 sequences")
+
+
 @clause("DECODE-17", MUST, SEARCH, PAIR)
 def test_errors(trial: Trial) -> None:
     """Empty prompts, ids and options out of range, unknown strategies and options are refused by name."""
@@ -192,12 +213,18 @@ def test_errors(trial: Trial) -> None:
 
         return call
 
+    for strategy, more in (("greedy", {}), ("sample", {}), ("beam", {"width": 1})):
+        for logits in ([torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf], [0.0, -torch.inf]):
+            outcome = attempted(names.decode, always(logits), None, [[0]], 3, strategy, end=0, min_length=1, **more)
+            trial.require(isinstance(outcome, ValueError), f"logits {logits}: expected a ValueError, got {outcome!r}")
+
     common = [
         *(
             change("prompts", bad)
             for bad in ([], [[0], [], [1]], [[0], [1, 4], [1]], [[0], [-1], [1]], [[0], [1.5], [1]])
         ),
         *(change("prompts", bad) for bad in (torch.zeros(3, 0).long(), torch.zeros(3).long(), torch.zeros(3, 2))),
+        change("prompts", [0, 1, 2]),
         *(change("max_length", bad) for bad in (0, -1, 1.5)),
         *(change("min_length", bad) for bad in (-1, 4)),
         *(change(name, bad) for name in ("end", "pad") for bad in (4, -1)),
@@ -206,12 +233,29 @@ def test_errors(trial: Trial) -> None:
         *(change("temperature", bad) for bad in (0, -1.0, float("nan"), float("inf"), "hot")),
         *(change("top_k", bad) for bad in (0, -2, 1.5)),
         *(change("top_p", bad) for bad in (0, -0.1, 1.1, float("nan"))),
-        change("generator", [torch.Generator()]),
+        *(change("generator", bad) for bad in ([torch.Generator()], 3)),
     ]
     wide = [*(change("width", bad) for bad in (0, -1, 5, 1.5)), change("length_penalty", "long")]
-    by_name = [change("strategy", "beams"), change("temperature", 2.0), change("width", 2)]
+    by_name = [
+        *(change("strategy", bad) for bad in ("beams", ["beam"])),
+        change("temperature", 2.0),
+        change("width", 2),
+    ]
     require_refusals(trial, attempt(names.greedy), common)
     require_refusals(trial, attempt(names.sample), [*common, *chance])
     require_refusals(trial, attempt(names.beam_search, width=2), [*common, *wide])
     require_refusals(trial, attempt(names.decode), [*common, *by_name])
     require_refusals(trial, attempt(names.decode, strategy="sample"), chance)
+
+
+def always(logits: list[float]) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
+    """A step that gives every sequence these logits."""
+    return lambda ids, state: (torch.tensor([logits]).expand(ids.size(0), -1), state)
+
+
+def attempted(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a call returns or raises."""
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        return error

@@ -15,7 +15,16 @@ from .cases.case import Case
 from .clauses import MEASURED, MUST, PAPER, clause
 from .subjects import export
 from .trial import Trial
-from .whole_models import PAD, cotangent, gradients, named, require_equal, require_equal_models, sequences
+from .whole_models import (
+    PAD,
+    cotangent,
+    gradients,
+    named,
+    require_each_dropout_acts,
+    require_equal,
+    require_equal_models,
+    sequences,
+)
 
 TIED = "Vaswani et al. 2017, section 3.4"
 CASES = [
@@ -153,6 +162,14 @@ def test_dropout(trial: Trial) -> None:
         torch.manual_seed(0)
         trial.require(not torch.equal(dropped.train()(src, tgt), dropped(src, tgt)), "train mode: two calls agree")
     require_equal(trial, "logits in eval mode", dropped.eval()(src, tgt), plain(src, tgt))
+
+
+@clause("MODEL-16", MUST, PAPER, [
+    Case("sequence_model"), Case("language_model", max_len=9), Case("language_model", norm_first=True, max_len=9)
+])  # fmt: skip
+def test_each_dropout(trial: Trial) -> None:
+    """Each dropout of a model acts in train mode: alone, with all others off, it changes what comes out."""
+    require_each_dropout_acts(trial, trial.instance(dropout=0.5).module)
 
 
 @clause("MODEL-10", MUST, PAPER, BLOCKS)

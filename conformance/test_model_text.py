@@ -18,7 +18,7 @@ from .clauses import DOCS, MEASURED, MUST, PAPER, clause
 from .subjects import export
 from .trial import Trial
 from .verdicts import Difference
-from .whole_models import named, require_equal, require_equal_models, text_model_weights
+from .whole_models import named, require_each_dropout_acts, require_equal, require_equal_models, text_model_weights
 
 RADFORD = "Radford et al. 2019, section 2.3"
 TEXT = [Case("text_model"), Case("text_model", heads=2, head_dim=3, layers=1, target=4, batch=3)]
@@ -214,6 +214,12 @@ def test_attention_function(trial: Trial) -> None:
     halved, half = attention(q, k, v, lambda given: given / 2)
     require_equal(trial, "weights after dropout", half, weights / 2)
     require_equal(trial, "context after dropout", halved, context / 2)
+
+
+@clause("MODEL-35", MUST, PAPER, TEXT[:1])
+def test_each_dropout(trial: Trial) -> None:
+    """Each dropout of the text model acts in train mode: alone, with all others off, it changes what comes out."""
+    require_each_dropout_acts(trial, text_model(trial, dropout=0.5))
 
 
 @clause("MODEL-34", MUST, MEASURED, EITHER)

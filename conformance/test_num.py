@@ -120,7 +120,8 @@ def test_not_finite(trial: Trial) -> None:
 
 @clause("NUM-08", MUST, "Dao et al. 2022, theorem 1", [
     *(Case("attention", attn_mask=kind, mask_shape=shape) for kind, shape in (
-        ("none", "LS"), ("bool", "LS"), ("float", "BHLS"), ("bool", "B11S"), ("dead", "LS"), ("window", "1HLS"))),
+        ("none", "LS"), ("bool", "LS"), ("float", "BHLS"), ("bool", "B11S"), ("dead", "LS"), ("window", "1HLS"),
+        ("dead_group", "B11S"), ("dead_group", "B1LS"))),
     Case("attention", is_causal=True), Case("attention", is_causal=True, target=7, source=5), Case("attention", magnitude=100.0),
     Case("attention", heads=4, key_heads=2, attn_mask="bool"), Case("attention", dims=5, broadcast=True),
     Case("multihead_attention", need_weights=False, attn_mask="float3d", key_padding_mask="holes"),
@@ -131,7 +132,7 @@ def test_not_finite(trial: Trial) -> None:
 def test_blocks(trial: Trial) -> None:
     """However an attention splits its work into blocks, outputs and gradients are the same."""
     whole = trial.observe(gradient=True)
-    for rows, scores in ((1, 1), (1, 10**6), (2, 20), (3, 60), (4, 7), (100, 200)):
+    for rows, scores in ((1, 1), (1, 10**6), (2, 20), (3, 60), (3, 10**6), (4, 7), (100, 200)):
         with trial.adapter.split(rows, scores):
             split = trial.observe(gradient=True)
         trial.require_same(f"output in blocks of {rows} rows", split.output, whole.output)

@@ -19,13 +19,15 @@ PAD = 0
 def sequences(trial: Trial) -> tuple[Tensor, Tensor, Tensor]:
     """Source and target ids of a case, and where the target is no padding.
 
-    Where the case has padding, it fills the last two places of the second sequence, and none elsewhere.
+    Where the case has padding, it fills the last two places of the second sequence and the second of the first, which
+    later ones would see, and none elsewhere.
     """
     src, tgt = (torch.tensor(trial.inputs.integers[name]) for name in ("src", "tgt"))
     padding = trial.case.padding_idx
     if padding is not None:
         for ids in (src, tgt):
             ids.masked_fill_(ids == padding, padding + 1)[1, -2:] = padding
+            ids[0, 1] = padding
     return src, tgt, torch.ones_like(tgt, dtype=torch.bool) if padding is None else tgt != padding
 
 
@@ -129,3 +131,37 @@ def text_model_weights(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
             case _:
                 made[name] = value
     return made
+
+
+def require_each_dropout_acts(trial: Trial, module: nn.Module) -> None:
+    """With one dropout of a model on and the others off, train mode gives something else than eval mode."""
+    given = [torch.tensor(trial.inputs.integers[name]) for name in trial.inputs.integers]
+    owners = [one for one in module.modules() if _probability(one)]
+    trial.require(bool(owners), "expected a model with dropout, got none in it")
+
+    def output(mode: str) -> Tensor:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            made = module.train(mode == "train")(*given)
+        return made[0] if isinstance(made, tuple) else made
+
+    for owner in owners:
+        _set_probability(owner, 0.0)
+    expected = output("eval")
+    for name, owner in module.named_modules():
+        if owner not in owners:
+            continue
+        _set_probability(owner, 0.5)
+        found = output("train")
+        _set_probability(owner, 0.0)
+        trial.require(not torch.equal(found, expected), f"{name}: its dropout changes nothing in train mode")
+
+
+def _probability(module: nn.Module) -> float:
+    """Of a dropout, or of an attention that drops weights; 0 for what does neither."""
+    found = getattr(module, "p", getattr(module, "dropout", 0.0))
+    return found if isinstance(found, float) else 0.0
+
+
+def _set_probability(module: nn.Module, p: float) -> None:
+    setattr(module, "p" if hasattr(module, "p") else "dropout", p)

@@ -12,7 +12,7 @@ from .kv_cache import KeyValueCache
 from .language_model import LanguageModel
 from .linear import Linear
 from .masks import generate_square_subsequent_mask
-from .mixture_of_experts import MixtureOfExperts, load_balancing_loss
+from .mixture_of_experts import MixtureOfExperts, Routing, load_balancing_loss, route
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm, layer_norm
 from .positions import PositionalEncoding, sinusoidal
@@ -47,6 +47,7 @@ __all__ = [
     "PositionalEncoding",
     "RMSNorm",
     "RotaryEmbedding",
+    "Routing",
     "SelfAttention",
     "SequenceModel",
     "SwiGLU",
@@ -72,6 +73,7 @@ __all__ = [
     "rms_norm",
     "rotary_angles",
     "rotate",
+    "route",
     "sample",
     "scaled_dot_product_attention",
     "shift_right",

@@ -33,7 +33,7 @@ def attend(
     Returns:
         The context (..., L, Ev), and the weights (..., L, S) or None.
     """
-    if not need_weights and dropout_p == 0.0 and blockwise_function.applicable(query, key):
+    if not need_weights and dropout_p == 0.0 and blockwise_function.applicable(query, key, value, mask):
         return blockwise_function.blockwise(query, key, value, mask, is_causal, scale), None
     if is_causal:
         mask = masks.causal_keep(query.size(-2), key.size(-2), query.device)

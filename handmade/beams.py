@@ -46,7 +46,7 @@ def beam_search(
 
     Args:
         step: `(ids (N,), state) → (logits (N, V), state)`, of any number N of sequences.
-        state: what the first call of step takes.
+        state: what the first call of step takes; a model's cache is extended in place, so each call wants a fresh one.
         prompts: (N, n) integers, or a list of N lists that may differ in length; at least one token each.
         max_length: tokens after the prompt at most.
         width: beginnings that are kept, at most the vocabulary, since the first step has no more to offer.
@@ -70,7 +70,7 @@ def beam_search(
     """
     rules = Rules(max_length, min_length, end, pad)
     checks.positive("width", width)
-    checks.number("length_penalty", length_penalty)
+    checks.finite("length_penalty", length_penalty)
     ids, starts = padded(prompts, pad)
     batch, longest = ids.shape
     shortest = int(starts.min())
@@ -79,6 +79,8 @@ def beam_search(
         if position == 1:
             rules.check(logits, ids)
 
+    if getattr(state, "batch_size", batch) != batch:
+        raise ValueError(f"state: expected a cache of {batch} sequences, as many as prompts, got {state.batch_size}")
     # Beams of a sequence stand next to each other; at first only one of them is not empty.
     state = reorder(state, torch.arange(batch, device=ids.device).repeat_interleave(width))
     room = ids.new_full((batch, max_length), pad)
@@ -113,6 +115,7 @@ def beam_search(
         if not bool((running & (totals > -torch.inf)).any()):
             break
         state = reorder(state, (first_beams + parents).flatten())
+    rules.require_possible(scores[:, 0])
     lengths = lengths.masked_fill(scores == -torch.inf, 0)
     return Decoded(continuations(sequences, starts.unsqueeze(1), lengths, pad), lengths, scores)
 

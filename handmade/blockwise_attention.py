@@ -37,8 +37,9 @@ PARTS_UNDER_A_MASK = 8
 FEWEST_ROWS = 64
 # Below so many scores a mask is not looked into: what could be left out costs less than finding it.
 SMALL = 2**14
-# A sum of exponentials between this and its inverse has lost nothing to overflow or underflow.
-SAFE = 1e17
+# A sum of exponentials between this and its inverse has lost nothing to overflow or underflow, and leaves to the values,
+# which it multiplies, most of float32's range.
+SAFE = 1e9
 # No number of a mask below it: then nothing is hidden, and `exp` is as fast as without a mask.
 MILD = -40.0
 LOG2_E = 1 / math.log(2)
@@ -113,16 +114,29 @@ class Problem:
         return self.query.new_ones(most, most).tril_()[None, None]
 
     @functools.cached_property
+    def hidden(self) -> Tensor:
+        """Where `keep` is 0."""
+        return self.keep == 0
+
+    @functools.cached_property
     def summand(self) -> Tensor:
         """Any mask as what is added to the scores."""
         if self.added:
             assert self.mask is not None
             return self.mask
-        return torch.zeros_like(self.keep).masked_fill_(self.keep == 0, -math.inf)
+        return torch.zeros_like(self.keep).masked_fill_(self.hidden, -math.inf)
 
     def add_mask(self, scores: Tensor, block: Block, transposed: bool = False) -> None:
-        """Add the mask to a block's scores, (heads, rows, keys) or transposed, in place."""
-        self._at_mask(torch.Tensor.add_, scores, "summand", block, transposed)
+        """Add the mask to a block's scores, (heads, rows, keys) or transposed, in place.
+
+        What a causal mask hides is replaced instead, whatever it is: a later NaN must not reach an earlier row.
+        """
+        if self.is_causal:
+            self._at_mask(
+                lambda part, hidden: part.masked_fill_(hidden, -math.inf), scores, "hidden", block, transposed
+            )
+        else:
+            self._at_mask(torch.Tensor.add_, scores, "summand", block, transposed)
 
     def exponentiate(self, scores: Tensor, block: Block, shift: Tensor | None, transposed: bool = False) -> None:
         """Exponentials of a block's scores, in place, 0 where the mask hides.
@@ -231,7 +245,8 @@ def _spans(mask: Tensor, parts: list[slice], keys: int) -> list[list[tuple[int, 
     last = torch.where(seen, places + 1, 0).amax(-1)
     from_on = torch.where(touched & (places >= first), places, keys).amin(-1)
     found = torch.stack([first.squeeze(-1), last, from_on], -1).tolist()
-    whole = [[(min(f, t), t, m) for f, t, m in item] for item in found]
+    # A part that sees nothing is hidden everywhere, where another item's part in the same block sees something.
+    whole = [[(f, t, m) if f < t else (t, t, 0) for f, t, m in item] for item in found]
     return [item * len(parts) if len(item) == 1 else item for item in whole]
 
 
@@ -343,10 +358,13 @@ def _add_product(target: Tensor, left: Tensor, right: Tensor, factor: float = 1.
     """
     if target.is_contiguous():
         torch.baddbmm(target, left, right, beta=0 if fresh else 1, alpha=factor, out=target)
-    elif fresh:
-        torch.mul(torch.bmm(left, right), factor, out=target)
+        return
+    # With a target of its own, for autocast would compute anything else in halves.
+    product = torch.bmm(left, right, out=target.new_empty(target.shape))
+    if fresh:
+        torch.mul(product, factor, out=target)
     else:
-        target.add_(torch.bmm(left, right), alpha=factor)
+        target.add_(product, alpha=factor)
 
 
 def _view(scratch: Tensor, *sizes: int) -> Tensor:

@@ -200,13 +200,14 @@ def _tangents(
     return push(along)[0]
 
 
-def applicable(query: Tensor, key: Tensor) -> bool:
+def applicable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> bool:
     """Whether the blockwise core can take these tensors; else the plain one does.
 
-    It cannot where there is nothing to compute or nothing to compute with (the meta device), while a compiler traces,
-    which could not look into the blocks, and in a torch whose functions do not know of torch.func.
+    It cannot where there is nothing to compute or nothing to compute with (the meta device), and where functions with a
+    backward pass by hand do not apply.
     """
-    return transforms.functions_apply() and query.numel() > 0 and key.numel() > 0 and query.device.type != "meta"
+    something = query.numel() > 0 and key.numel() > 0 and query.device.type != "meta"
+    return something and transforms.functions_apply(query, key, value, mask)
 
 
 def blockwise(

@@ -1,5 +1,6 @@
 """Argument checks: each names the argument, what was expected and what came, before anything is computed."""
 
+import math
 import numbers
 from collections.abc import Sequence
 
@@ -30,6 +31,14 @@ def not_negative(name: str, value: int) -> None:
         raise ValueError(f"{name}: expected an integer of at least 0, got {value}")
 
 
+def sizes(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    """One size or several of them, none negative, as a tuple."""
+    found = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    for size in found:
+        not_negative(name, size)
+    return found
+
+
 def integer(name: str, value: object) -> None:
     """`value` is an integer."""
     if not isinstance(value, numbers.Integral):
@@ -40,6 +49,13 @@ def number(name: str, value: object) -> None:
     """`value` is a real number."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
+def finite(name: str, value: float) -> None:
+    """`value` is a finite real number."""
+    number(name, value)
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value}")
 
 
 def probability(name: str, value: float) -> None:

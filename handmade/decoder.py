@@ -264,6 +264,8 @@ class TransformerDecoder(Module):
         """
         layers = stepping(self.layers)
         hidden_name = "tgt_key_padding_mask"
+        kv_cache.check("cache", cache)
+        cache.require_layers(len(layers), layers[0].self_attn, memory=True)
         x, mask = tgt, cache.extend("tgt", tgt, layers[0].self_attn, tgt_key_padding_mask, hidden_name)
         for layer, own, memory in zip(layers, cache.own, cache.memory, strict=True):
             x = layer.step(x, own, memory, mask, cache.memory_mask)

@@ -72,7 +72,7 @@ class Rules:
 
     def check(self, logits: Tensor, prompts: Tensor) -> None:
         """The logits of a first step are such, and all ids are of its vocabulary; the step itself sees the first ids."""
-        checks.tensor("logits", logits)
+        checks.tensor("logits of step", logits)
         if logits.dim() != 2 or logits.size(0) != prompts.size(0):
             raise ValueError(f"step: expected logits of shape ({prompts.size(0)}, V), got {tuple(logits.shape)}")
         vocabulary = logits.size(1)
@@ -91,9 +91,17 @@ class Rules:
             lengths: (…), tokens that each sequence has beyond its prompt.
         """
         made = log_softmax(widen(logits))
+        if bool(made.isnan().any()):
+            raise ValueError("step: expected logits that are numbers, one of each row finite, got NaN, ∞ or only −∞")
         if self.end is not None and self.min_length > 0:
             made[..., self.end].masked_fill_(lengths < self.min_length, -torch.inf)
         return made
+
+    def require_possible(self, scores: Tensor) -> None:
+        """No sequence has come to where every token is impossible."""
+        if bool((scores == -torch.inf).any()):
+            forbidden = f" before min_length={self.min_length}" if self.min_length else ""
+            raise ValueError(f"step: expected a token besides the end token to be possible{forbidden}, got none")
 
     def ended(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Which sequences end with these tokens, at these lengths."""
@@ -115,7 +123,7 @@ def greedy(
 
     Args:
         step: `(ids (N,), state) → (logits (N, V), state)`.
-        state: what the first call of step takes.
+        state: what the first call of step takes; a model's cache is extended in place, so each call wants a fresh one.
         prompts: (N, n) integers, or a list of N lists that may differ in length; at least one token each.
         max_length: tokens after the prompt at most.
         min_length: tokens before the end token at least.
@@ -150,6 +158,7 @@ def generate(step: Step, state: Any, prompts: Prompts, choose: Choice, rules: Ru
         tokens = torch.where(choosing, choose(log_probabilities, choosing), sequences[:, position])
         sequences[:, position] = tokens
         found = log_probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        rules.require_possible(torch.where(choosing, found, 0.0))
         scores = scores + torch.where(choosing, found, 0.0)
         lengths = lengths + choosing
         running = running & ~(choosing & rules.ended(tokens, lengths))
@@ -171,6 +180,8 @@ def padded(prompts: Prompts, pad: int) -> tuple[Tensor, Tensor]:
             raise ValueError(f"prompts: expected shape (N, n), got {tuple(prompts.shape)}")
         made, lengths = prompts, [prompts.size(1)] * prompts.size(0)
     else:
+        if not isinstance(prompts, Sequence) or not all(isinstance(one, Sequence) for one in prompts):
+            raise TypeError(f"prompts: expected a tensor (N, n) or a list of N lists, got {prompts!r}")
         lengths = [len(prompt) for prompt in prompts]
         longest = max(lengths, default=0)
         for prompt in prompts:

@@ -16,7 +16,7 @@ def embed(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tens
     Args:
         input: ids, int32 or int64, any shape.
         weight: (num_embeddings, embedding_dim).
-        padding_idx: the row that receives no gradient; None for none.
+        padding_idx: the row that receives no gradient; negative counts from the end; None for none.
 
     Returns:
         (*input.shape, embedding_dim).
@@ -32,6 +32,8 @@ def embed(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tens
     rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.size(1))
     if padding_idx is None:
         return rows
+    padding_idx += weight.size(0) if padding_idx < 0 else 0
+    checks.within("padding_idx", padding_idx, weight.size(0))
     return torch.where((input == padding_idx).unsqueeze(-1), rows.detach(), rows)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from . import cached_attention, checks, masks
+from . import cached_attention, checks, kv_cache, masks
 from .activations import Activation, relu, resolve
 from .dropout import Dropout
 from .feed_forward import Map, feed_forward
@@ -215,6 +215,8 @@ class TransformerEncoder(Module):
         """
         layers = stepping(self.layers)
         hidden_name = "src_key_padding_mask"
+        kv_cache.check("cache", cache)
+        cache.require_layers(len(layers), layers[0].self_attn, memory=False)
         x, mask = src, cache.extend("src", src, layers[0].self_attn, src_key_padding_mask, hidden_name)
         for layer, own in zip(layers, cache.own, strict=True):
             x = layer.step(x, own, mask)

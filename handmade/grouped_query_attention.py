@@ -112,7 +112,7 @@ class GroupedQueryAttention(Module):
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(N, L, heads·head_dim) → (N, heads, L, head_dim), contiguous features to each head."""
-        return x.reshape(*x.shape[:2], -1, self.head_dim).transpose(1, 2)
+        return x.reshape(*x.shape[:2], x.size(-1) // self.head_dim, self.head_dim).transpose(1, 2)
 
     def extra_repr(self) -> str:
         """The arguments that `repr` shows."""

@@ -82,6 +82,21 @@ class KeyValueCache:
         self.length = 0
         self._keep: Tensor | None = None
 
+    def require_layers(self, layers: int, attn: MultiheadAttention, memory: bool) -> None:
+        """The cache was made for a stack of so many layers with such attentions.
+
+        Raises:
+            ValueError: it was made for another one.
+        """
+        wanted = (layers, attn.num_heads, attn.head_dim, memory)
+        found = (len(self.own), self.own[0].keys.size(1), self.own[0].keys.size(3), bool(self.memory))
+        if found != wanted:
+            wanted_text, found_text = (
+                f"{n} layers with {heads} heads of {width} and {'a' if crossing else 'no'} memory"
+                for n, heads, width, crossing in (wanted, found)
+            )
+            raise ValueError(f"cache: expected one of {wanted_text}, got one of {found_text}")
+
     def new_ids(self, name: str, ids: Tensor, vocabulary: int, device: torch.device) -> Tensor:
         """Ids (N,) or (N, n) of new positions as (N, n).
 
@@ -150,6 +165,9 @@ class KeyValueCache:
         Raises:
             ValueError: not one dimension, an index that is no sequence of the batch.
         """
+        checks.tensor("indices", indices)
+        if indices.dtype not in (torch.int32, torch.int64):
+            raise TypeError(f"indices: expected torch.int32 or torch.int64, got {indices.dtype}")
         if indices.dim() != 1:
             raise ValueError(f"indices: expected shape (M,), got {tuple(indices.shape)}")
         if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < self.batch_size:
@@ -159,6 +177,12 @@ class KeyValueCache:
         made = KeyValueCache(indices.numel(), own, memory, memory_mask)
         made.length, made._keep = self.length, keep
         return made
+
+
+def check(name: str, cache: object) -> None:
+    """`cache` is a cache."""
+    if not isinstance(cache, KeyValueCache):
+        raise TypeError(f"{name}: expected a KeyValueCache, as `start` makes it, got {type(cache).__name__}")
 
 
 def sizes(x: Tensor, attn: MultiheadAttention) -> tuple[int, int]:

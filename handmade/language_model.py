@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, init
 
-from . import checks, masks
+from . import checks, kv_cache, masks
 from .activations import Activation, gelu
 from .dropout import Dropout
 from .embedding import Embedding
@@ -57,6 +57,8 @@ class LanguageModel(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         checks.positive("vocab_size", vocab_size)
+        checks.positive("h", h)
+        checks.divisible("d_model", d_model, "h", h)
         checks.positive("block_size", block_size)
         super().__init__()
         factory = {"device": device, "dtype": dtype}
@@ -127,6 +129,7 @@ class LanguageModel(Module):
             ValueError: ids outside the vocabulary, none at all, more than block_size together, a cache of another
                 batch size.
         """
+        kv_cache.check("cache", cache)
         new = cache.new_ids("ids", ids, self.vocab_size, self.wte.weight.device)
         end = cache.length + new.size(1)
         if end > self.block_size:

@@ -202,7 +202,8 @@ class MixtureOfExperts(Module):
         """How many of so many tokens one expert takes; None for all."""
         if self.capacity_factor is None:
             return None
-        return math.ceil(self.capacity_factor * self.top_k * tokens / len(self.experts))
+        # 0.07 · 100 is a little more than 7 in floating point, and 7 all the same.
+        return math.ceil(round(self.capacity_factor * self.top_k * tokens / len(self.experts), 9))
 
     def extra_repr(self) -> str:
         """The arguments that `repr` shows."""

@@ -47,7 +47,7 @@ def layer_norm(
     dims = tuple(range(-len(normalized_shape), 0))
     x = widen(input.contiguous())
     weight, bias = (None if parameter is None else widen(parameter) for parameter in (weight, bias))
-    if transforms.functions_apply():
+    if transforms.functions_apply(x, weight, bias):
         y = LayerNormalization.apply(x, weight, bias, dims, eps)
     else:
         y = affine(normalize(x, dims, eps)[0], weight, bias)
@@ -73,11 +73,9 @@ class LayerNorm(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
-        for size in sizes:
-            checks.not_negative("normalized_shape", size)
+        sizes = checks.sizes("normalized_shape", normalized_shape)
         checks.number("eps", eps)
-        self.normalized_shape = tuple(sizes)
+        self.normalized_shape = sizes
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):

@@ -86,7 +86,12 @@ class PositionalEncoding(Module):
         self.d_model = d_model
         self.dropout = Dropout(dropout)
         self.register_buffer("pe", sinusoidal(max_len, d_model, device=device, dtype=dtype), persistent=False)
-        self.rounded_to = self.pe.dtype
+
+    def _apply(self, *arguments: Any, **keywords: Any) -> Any:
+        """As for every module, and then the table anew: one that was rounded to halves is no table for float32."""
+        super()._apply(*arguments, **keywords)
+        self.pe = sinusoidal(self.pe.size(0), self.d_model, device=self.pe.device, dtype=self.pe.dtype)
+        return self
 
     def forward(self, x: Tensor, offset: int = 0) -> Tensor:
         """Add the codes of positions offset, offset + 1, ….
@@ -110,12 +115,11 @@ class PositionalEncoding(Module):
 
     def _make_room(self, length: int, like: Tensor) -> None:
         rows = self.pe.size(0)
-        if length <= rows and self.rounded_to == like.dtype and self.pe.device == like.device:
+        if length <= rows and self.pe.dtype == like.dtype and self.pe.device == like.device:
             return
         # Twice the length, so that a sequence that grows by one does not make a table each time.
         rows = rows if length <= rows else max(length, 2 * rows)
         self.pe = sinusoidal(rows, self.d_model, device=like.device, dtype=like.dtype)
-        self.rounded_to = like.dtype
 
     def extra_repr(self) -> str:
         """The arguments that `repr` shows."""

@@ -72,12 +72,10 @@ class RMSNorm(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
-        for size in sizes:
-            checks.not_negative("normalized_shape", size)
+        sizes = checks.sizes("normalized_shape", normalized_shape)
         if eps is not None:
             checks.number("eps", eps)
-        self.normalized_shape = tuple(sizes)
+        self.normalized_shape = sizes
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         value = torch.empty(self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None

@@ -127,6 +127,6 @@ def _check(head_dim: int, base: float) -> None:
     checks.positive("head_dim", head_dim)
     if head_dim % 2:
         raise ValueError(f"head_dim: expected an even number, since features turn in pairs, got {head_dim}")
-    checks.number("base", base)
+    checks.finite("base", base)
     if base <= 0:
         raise ValueError(f"base: expected a number greater than 0, got {base}")

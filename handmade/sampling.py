@@ -32,7 +32,7 @@ def sample(
 
     Args:
         step: `(ids (N,), state) → (logits (N, V), state)`.
-        state: what the first call of step takes.
+        state: what the first call of step takes; a model's cache is extended in place, so each call wants a fresh one.
         prompts: (N, n) integers, or a list of N lists that may differ in length; at least one token each.
         max_length: tokens after the prompt at most.
         temperature: see `distribution`.
@@ -83,11 +83,12 @@ def distribution(logits: Tensor, temperature: float = 1.0, top_k: int | None = N
     Curious Case of Neural Text Degeneration", section 3.1 (p).
     """
     check_options(temperature, top_k, top_p)
-    x = widen(logits)
-    # The greatest becomes 0 before it is divided, so that no temperature makes it infinite.
+    dtype = widen(logits).dtype
+    # In float64, which has room for every temperature and top_p; the greatest becomes 0 before it is divided.
+    x = logits.double()
     x = (x - x.amax(-1, keepdim=True)) / temperature
     if top_k is None and top_p == 1:
-        return softmax(x)
+        return softmax(x).to(dtype)
     ordered, tokens = x.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         ordered[..., top_k:] = -torch.inf
@@ -96,7 +97,7 @@ def distribution(logits: Tensor, temperature: float = 1.0, top_k: int | None = N
         before = torch.cat([torch.zeros_like(kept[..., :1]), kept.cumsum(-1)[..., :-1]], dim=-1)
         kept = kept.masked_fill(before >= top_p, 0.0)
         kept = kept / kept.sum(-1, keepdim=True)
-    return torch.zeros_like(kept).scatter_(-1, tokens, kept)
+    return torch.zeros_like(kept).scatter_(-1, tokens, kept).to(dtype)
 
 
 def draw(probabilities: Tensor, generator: Generators, wanted: Tensor) -> Tensor:
@@ -114,6 +115,8 @@ def draw(probabilities: Tensor, generator: Generators, wanted: Tensor) -> Tensor
     if generator is None or isinstance(generator, torch.Generator):
         uniform = torch.rand(rows, generator=generator, dtype=sums.dtype, device=sums.device)
     else:
+        if not isinstance(generator, Sequence):
+            raise TypeError(f"generator: expected a torch.Generator, a list of them or None, got {generator!r}")
         if len(generator) != rows:
             raise ValueError(f"generator: expected one for each of {rows} sequences, got {len(generator)}")
         uniform = torch.zeros(rows, dtype=sums.dtype, device=sums.device)

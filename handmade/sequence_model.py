@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, init
 
-from . import checks, masks
+from . import checks, kv_cache, masks
 from .decoder import TransformerDecoder
 from .embedding import TokenEmbedding
 from .kv_cache import KeyValueCache, some
@@ -55,6 +55,8 @@ class SequenceModel(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         checks.positive("vocab_size", vocab_size)
+        checks.positive("h", h)
+        checks.divisible("d_model", d_model, "h", h)
         if pad is not None:
             checks.within("pad", pad, vocab_size)
         super().__init__()
@@ -141,6 +143,7 @@ class SequenceModel(Module):
             ValueError: ids outside the vocabulary, none at all, a cache of another batch size.
         """
         decoder = cast(TransformerDecoder, self.transformer.decoder)
+        kv_cache.check("cache", cache)
         new = cache.new_ids("ids", ids, self.vocab_size, self.generator.weight.device)
         x = self.positions(self.tgt_embedding(new), offset=cache.length)
         x = decoder.step(x, cache, some(self.padding(new)))

@@ -111,11 +111,11 @@ class MultiHeadAttention(Module):
         )
         dropout_p = self.attn_dropout.p if self.training else 0.0
         context, _ = attention_core.attend(queries, keys, values, dropout_p=dropout_p, is_causal=self.is_causal)
-        return self.resid_dropout(self.wo(context.transpose(1, 2).reshape(q.size(0), q.size(1), -1)))
+        return self.resid_dropout(self.wo(context.transpose(1, 2).reshape(q.size(0), q.size(1), self.wo.in_features)))
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, length, dim) → (B, heads, length, dim / heads)."""
-        return x.reshape(x.size(0), x.size(1), self.n_heads, -1).transpose(1, 2)
+        return x.reshape(x.size(0), x.size(1), self.n_heads, x.size(-1) // self.n_heads).transpose(1, 2)
 
 
 class MLP(Module):

@@ -63,6 +63,8 @@ class TextModel(Module):
     """
 
     def __init__(self, args: ModelArgs) -> None:
+        if not isinstance(args, ModelArgs):
+            raise TypeError(f"args: expected ModelArgs, got {type(args).__name__}")
         super().__init__()
         self.args = args
         self.wte = Embedding(args.vocab_size, args.n_embd)

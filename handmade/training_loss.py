@@ -88,12 +88,15 @@ def shift_right(targets: Tensor, start: int) -> Tensor:
         The shape of `targets`.
 
     Raises:
-        ValueError: no dimension, or no position.
+        ValueError: no dimension, or no position; a negative start.
+        TypeError: targets or a start that are no integers.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", figure 1, "outputs (shifted right)".
     """
     checks.tensor("targets", targets)
-    checks.integer("start", start)
+    checks.not_negative("start", start)
+    if targets.is_floating_point() or targets.dtype == torch.bool:
+        raise TypeError(f"targets: expected ids, integers, got {targets.dtype}")
     if targets.dim() == 0 or targets.size(-1) == 0:
         raise ValueError(f"targets: expected at least one position, got shape {tuple(targets.shape)}")
     first = torch.full_like(targets[..., :1], start)

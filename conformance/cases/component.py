@@ -54,4 +54,6 @@ class Component:
     @property
     def rows(self) -> str:
         """The tensor whose positions are the output's."""
+        if not self.tensors:
+            raise LookupError("x: no floating tensor goes in; the integers are in `arguments`, by their names")
         return self.tensors[-1] if self.tensors == ("src", "tgt") else self.tensors[0]

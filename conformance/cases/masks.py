@@ -21,11 +21,12 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
     Args:
         kind: "bool" and "float" are (queries, keys); "bool3d" and "float3d" (groups, queries, keys);
             "causal" and "float_causal" hide later keys; "dead" and "float_dead" hide every key of the query
-            before last; "nothing" hides no key; "blocks" and "float_blocks" hide the last two fifths of the keys from
-            even queries and the first two fifths from odd ones, by −∞ where floating; "window" leaves each query the
-            key at its place and the one before; "shuffled" and "float_shuffled" leave each query at least one key,
-            whichever; a float mask is finite but for one key in three queries, which is −∞; "float_large" has large
-            finite numbers instead, and one of them for all keys of the query before last, which sees them all alike.
+            before last, "dead_group" every key of the first group; "nothing" hides no key;
+            "blocks" and "float_blocks" hide the last two fifths of the keys from even queries and the first two fifths
+            from odd ones, by −∞ where floating; "window" leaves each query the key at its place and the one before;
+            "shuffled" and "float_shuffled" leave each query at least one key, whichever; a float mask is finite but for
+            one key in three queries, which is −∞; "float_large" has large finite numbers instead, and one of them for
+            all keys of the query before last, which sees them all alike.
         queries: number of queries.
         keys: number of keys.
         groups: batch · heads.
@@ -42,8 +43,9 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
         fifths = np.arange(keys) * 5 // keys
         odd = np.arange(queries)[:, None] % 2 == 1
         hidden = np.broadcast_to(np.where(odd, fifths < 2, fifths > 2), shape).copy()
-    elif name == "nothing":
+    elif name in ("nothing", "dead_group"):
         hidden = np.zeros(shape, dtype=bool)
+        hidden[: 1 if name == "dead_group" else 0] = True
     elif name in EDGE_KINDS:
         hidden = rng.random(shape) < 0.6
         np.put_along_axis(hidden, rng.integers(keys, size=(*shape[:-1], 1)), False, -1)
@@ -52,7 +54,7 @@ def attention_mask(kind: str, queries: int, keys: int, groups: int, rng: np.rand
         hidden[..., [0, -1]] = False
     if name in ("dead", "float_dead"):
         hidden[..., -2 if queries > 1 else 0, :] = True
-    if name in ("bool", "causal", "dead", "nothing", "window", "shuffled", "blocks"):
+    if name in ("bool", "causal", "dead", "dead_group", "nothing", "window", "shuffled", "blocks"):
         return hidden
     bias = np.zeros(shape) if name == "float_causal" else rng.normal(size=shape)
     if name == "float_large":

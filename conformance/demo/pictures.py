@@ -25,8 +25,8 @@ def draw_losses(losses: np.ndarray, path: Path) -> Path:
     below.plot(steps, np.where(apart > 0, apart, np.nan), color="black", linewidth=1)
     below.set_ylabel("distance of the two")
     below.set_xlabel("step")
-    for axes in (above, below):
-        axes.set_yscale("log")
+    for axes, shown in ((above, losses), (below, apart)):
+        axes.set_yscale("log" if shown.any() else "linear")
         axes.grid(visible=True, alpha=0.3)
     return _save(figure, path)
 

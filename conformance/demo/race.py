@@ -35,7 +35,7 @@ class Settings:
     d_ff: int = 128
     layers: int = 1
     norm_first: bool = False
-    dtype: str = "float32"
+    dtype: str = "float64"
     learning_rate: float = 4e-3
     warm_up: int = 50
     eps: float = 1e-3

@@ -94,8 +94,8 @@ class Recorder:
 def clause_of(nodeid: str) -> Clause | None:
     """The clause that a test checks, by the test's file and name."""
     place, _, name = nodeid.partition("[")[0].rpartition("::")
-    module = f"conformance.{Path(place.partition('::')[0]).stem}"
-    return _by_test().get((module, name))
+    path = Path(place.partition("::")[0])
+    return _by_test().get((f"{path.parent.name}.{path.stem}", name))
 
 
 @functools.cache

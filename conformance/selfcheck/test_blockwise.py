@@ -7,11 +7,15 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor, func
+from torch._subclasses import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from handmade import attention, blockwise_attention, blockwise_function, masks, transforms
+from handmade.attention_function import scaled_dot_product_attention
 from handmade.blockwise_function import blockwise
+from handmade.normalization import layer_norm
+from handmade.normalization_function import normalize
 
 MASKS = ("none", "causal", "bool", "float", "padding")
 
@@ -157,11 +161,57 @@ def test_memory_grows_with_the_length(is_causal: bool) -> None:
 
 
 def test_what_goes_to_the_plain_core() -> None:
-    """Nothing to compute, nothing to compute with, or a compiler that traces."""
-    query, key, _ = tensors()
-    assert blockwise_function.applicable(query, key)
-    assert not blockwise_function.applicable(query[:0], key)
-    assert not blockwise_function.applicable(query, key[..., :0, :])
-    assert not blockwise_function.applicable(query.to("meta"), key.to("meta"))
+    """Nothing to compute, nothing to compute with, a compiler that traces, what only stands for a tensor."""
+    query, key, value = tensors()
+    assert blockwise_function.applicable(query, key, value)
+    assert not blockwise_function.applicable(query[:0], key, value)
+    assert not blockwise_function.applicable(query, key[..., :0, :], value[..., :0, :])
+    assert not blockwise_function.applicable(*(x.to("meta") for x in (query, key, value)))
     with mock.patch.object(transforms, "KNOWS_TRANSFORMS", False):
-        assert not blockwise_function.applicable(query, key)
+        assert not blockwise_function.applicable(query, key, value)
+    with FakeTensorMode():
+        x = torch.empty(2, 3, 5, 4)
+        assert scaled_dot_product_attention(x, x, x).shape == x.shape
+
+
+@pytest.mark.parametrize("name", ["attention", "layer norm"])
+def test_forward_mode_twice(name: str) -> None:
+    """A forward derivative of a forward derivative is that of the plain operations."""
+    query, key, value = tensors()
+    functions: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+        "attention": (
+            lambda q: scaled_dot_product_attention(q, key, value).sum(),
+            lambda q: plain(q, key, value, None).sum(),
+        ),
+        "layer norm": (
+            lambda q: layer_norm(q, (4,)).sin().sum(),
+            lambda q: normalize(q, (-1,), 1e-5)[0].sin().sum(),
+        ),
+    }
+    found, expected = (func.jacfwd(func.jacfwd(function))(query[:1, :1]) for function in functions[name])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_backward_under_autocast() -> None:
+    """Gradients are computed in the dtype of the tensors, sequence-major ones too."""
+    leaves = [x.float().transpose(1, 2).contiguous().requires_grad_() for x in tensors()]
+
+    def gradients() -> tuple[Tensor, ...]:
+        query, key, value = (x.transpose(1, 2) for x in leaves)
+        return torch.autograd.grad(blocks(query, key, value, None).sum(), leaves)
+
+    expected = gradients()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = gradients()
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("content", [torch.nan, torch.inf])
+def test_a_later_key_that_is_no_number(content: float) -> None:
+    """Under a causal mask it reaches the rows that see it and no others."""
+    query, key, value = (x[..., :5, :] for x in tensors())
+    key = key.clone()
+    key[..., 3, 0] = content
+    found = blocks(query, key, value, None, is_causal=True)
+    assert found[..., :3, :].isfinite().all()
+    assert not found[..., 3:, :].isfinite().all(-1).all()

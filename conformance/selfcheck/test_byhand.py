@@ -27,7 +27,7 @@ SOURCES = sorted((ROOT / "handmade").rglob("*.py"))
 IMPORTS = {
     "torch": {"Tensor"},
     "torch.nn": {"Module", "ModuleList", "Parameter", "init"},
-    "torch.autograd": {"Function"},
+    "torch.autograd": {"Function", "forward_ad"},
     "jaxtyping": None,
 }
 # What computes a whole step of a Transformer, as a function of torch or a method of a tensor.
@@ -50,7 +50,7 @@ ARITHMETIC = {
     *("view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "permute", "transpose", "squeeze", "unsqueeze"),
     *("slice", "slice_backward", "select", "select_backward", "split", "split_with_sizes", "repeat_interleave", "cat"),
     *("clone", "copy", "detach", "alias", "index_select", "index_add", "gather", "scatter", "scatter_add", "arange", "stack"),
-    *("sin", "cos", "log", "sigmoid", "sigmoid_backward", "sort", "nonzero", "cumsum", "unbind", "argmax", "max", "min"),
+    *("sin", "cos", "log", "sigmoid", "sigmoid_backward", "sort", "nonzero", "isnan", "cumsum", "unbind", "argmax", "max", "min"),
     *("clamp", "new_full", "rand", "topk", "floor_divide", "remainder", "repeat"),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """What a user types: bad input, order, parallel runs, interruption, subjects of one's own."""
 
+import functools
 import json
 import os
 import signal
@@ -154,14 +155,20 @@ def test_an_interrupted_run_is_readable(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        # A shell lets what it runs in the background ignore interrupts, and so would the child.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     lines = tmp_path / "results.jsonl"
     deadline = time.monotonic() + 120
     while not (lines.exists() and lines.read_text().count("\n") > 20) and time.monotonic() < deadline:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=60)
+    process.wait(timeout=200)
     report = read_report(tmp_path / "report.json")
     assert len(report.results) >= 20
     assert not report.complete
