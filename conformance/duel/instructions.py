@@ -8,6 +8,7 @@ longer true must not hide the next change); 2: a file that cannot be read.
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import sys
@@ -76,8 +77,15 @@ def count(cell: str) -> int:
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from conformance.duel.cells import CELLS; "
         f"call = CELLS[{cell!r}].make(); call()"
     )
-    timer: Any = Timer("call()", setup, num_threads=1)
-    return int(timer.collect_callgrind(CALLS, collect_baseline=False).counts() / CALLS)
+    timer = Timer("call()", setup, num_threads=1)
+    # It calls `python`, which has to be this one.
+    before = os.environ.get("PATH", "")
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
+    try:
+        found = timer.collect_callgrind(CALLS, repeats=None, collect_baseline=False, retain_out_file=False)
+    finally:
+        os.environ["PATH"] = before
+    return int(found.counts() / CALLS)
 
 
 def complaints(expected: Mapping[str, int], found: Mapping[str, int]) -> list[str]:

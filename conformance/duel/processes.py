@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 # glibc's allocator gives large blocks back to the system, or keeps them, as its history has it: two processes that do the
-# same differ by a tenth, for good. Told so, it keeps all; other allocators do not read this.
+# same differ by a tenth. Told so, it keeps all; other allocators do not read this.
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**32), "MALLOC_TOP_PAD_": str(2**26)}
 # Seconds for an answer: importing torch from a cold disk takes long, a block never does.
 PATIENCE = 180.0

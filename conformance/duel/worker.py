@@ -8,18 +8,23 @@ import gc
 import json
 import os
 import platform
+import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import torch
 
 from conformance.duel.cells import CELLS, Call
 
+T = TypeVar("T")
 # Seconds that a call is tried for when a block is sized.
 TRIED = 0.05
+# Where a process's numbers lie in memory makes it faster or slower than its like by 3 %, for as long as they lie there. So
+# each cell has several sets of them, one drawn for each block, and what a call allocates is moved by up to so many bytes.
+PLACES, MOVED = 8, 2**20
 
 
 class Worker:
@@ -32,7 +37,8 @@ class Worker:
     def __init__(self, threads: int) -> None:
         torch.set_num_threads(threads)
         self.clock = time.thread_time if threads == 1 else time.process_time
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, list[Call]] = {}
+        self.chance = random.Random(0)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked: "fingerprint", "prepare" a cell, or time a "block" of calls."""
@@ -44,11 +50,11 @@ class Worker:
     def prepare(self, cell: str) -> dict[str, Any]:
         """Make a cell's call and try it: the seconds that one takes, or why it is not supported."""
         try:
-            call = CELLS[cell].make()
+            self.calls[cell] = [self.move(CELLS[cell].make) for _ in range(PLACES)]
+            call = self.calls[cell][0]
             call()
         except Exception as error:
             return {"unsupported": f"{type(error).__name__}: {error}".splitlines()[0]}
-        self.calls[cell] = call
         tried: list[float] = []
         until = time.perf_counter() + TRIED
         while not tried or time.perf_counter() < until:
@@ -63,11 +69,18 @@ class Worker:
             calls: how many.
             slowdown: the part of a call's own processor time that it takes longer, on purpose.
         """
-        call = self.calls[cell]
+        call = self.chance.choice(self.calls[cell])
         gc.disable()
-        spent = [self.time(call, slowdown) for _ in range(calls)]
+        spent = self.move(lambda: [self.time(call, slowdown) for _ in range(calls)])
         gc.enable()
         return {"cpu": [cpu for cpu, _ in spent], "wall": [wall for _, wall in spent]}
+
+    def move(self, do: Callable[[], T]) -> T:
+        """Do something while memory of random sizes is taken, so that its own lies elsewhere."""
+        taken = [torch.empty(self.chance.randrange(MOVED), dtype=torch.uint8) for _ in range(3)]
+        done = do()
+        del taken
+        return done
 
     def time(self, call: Call, slowdown: float = 0.0) -> tuple[float, float]:
         """Processor and wall seconds of one call, and of the work that makes it slower by so much."""

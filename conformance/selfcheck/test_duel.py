@@ -59,7 +59,7 @@ def test_a_slowdown_is_of_the_calls_own_time() -> None:
     def call() -> None:
         now[0] += 8.0
 
-    worker.clock, worker.calls = clock, {"x": call}
+    worker.clock, worker.calls = clock, {"x": [call]}
     assert worker.block("x", 3, 0.5)["cpu"] == pytest.approx([12.0] * 3, abs=0.01)
     assert worker.block("x", 3)["cpu"] == pytest.approx([8.0] * 3, abs=0.01)
 
