@@ -20,6 +20,7 @@ SLOWDOWNS = (0.0, 0.02, 0.05, 0.1)
 # One shape's cells, where no others are named.
 CELLS = ("torch-16x8x32x64-*",)
 SECONDS = 90.0
+SCHEMA = 1
 Run = dict[str, Any]
 
 
@@ -42,16 +43,20 @@ def run(given: argparse.Namespace, console: Console) -> int:
                 duel = fight(remotes, cells, settings_for(settings, number), slowdown)
                 if not duel.complete:
                     return 130
-                done.append(line(number, slowdown, duel.seconds, duel.environments[A]["load"], duel.judged))
+                done.append(line(number, slowdown, duel.seconds, duel.environments[A], duel.judged))
                 file.write(json.dumps(done[-1]) + "\n")
                 file.flush()
                 counted = {name: one["verdict"] for name, one in done[-1]["cells"].items()}
                 console.print(
                     f"run {number}, slowed by {slowdown:.0%}: {counted} in {duel.seconds:.0f} s", soft_wrap=True
                 )
+    write(done, given.json)
     console.print(table(done))
     picture = draw(done, given.json.with_suffix(".svg"))
-    console.print(f"runs: {path}" + (f"; picture: {picture}" if picture else ""), soft_wrap=True)
+    console.print(
+        f"runs: {path}, with what they show: {given.json}" + (f"; picture: {picture}" if picture else ""),
+        soft_wrap=True,
+    )
     return int(any(one["found"] for one in rates(done) if one["slowdown"] == 0))
 
 
@@ -60,10 +65,13 @@ def settings_for(settings: Settings, number: int) -> Settings:
     return Settings(settings.seconds, settings.alpha, settings.floor, number, settings.looks)
 
 
-def line(number: int, slowdown: float, seconds: float, load: Any, judged: Mapping[str, Any]) -> Run:
+def line(
+    number: int, slowdown: float, seconds: float, environment: Mapping[str, Any], judged: Mapping[str, Any]
+) -> Run:
     """What is kept of a run."""
     return {
-        "run": number, "slowdown": slowdown, "seconds": round(seconds, 1), "load": load,
+        "run": number, "slowdown": slowdown, "seconds": round(seconds, 1),
+        **{name: environment[name] for name in ("torch", "cpu", "cpus", "capability", "threads", "load")},
         "cells": {
             name: {
                 "verdict": one.verdict.value, "percent": round(percent(one.ratio.middle), 2),
@@ -74,6 +82,13 @@ def line(number: int, slowdown: float, seconds: float, load: Any, judged: Mappin
             for name, one in judged.items()
         },
     }  # fmt: skip
+
+
+def write(runs: list[Run], path: Path) -> None:
+    """Write what the runs show and the runs, as JSON, a run on each line."""
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in runs)
+    shown = json.dumps(list(rates(runs)))
+    path.write_text(f'{{"schema": {SCHEMA},\n "rates": {shown},\n "runs": [\n{lines}\n ]}}\n', encoding="utf-8")
 
 
 def read(path: Path) -> list[Run]:

@@ -239,9 +239,9 @@ def test_the_self_test_counts(tmp_path: Path) -> None:
     """By slowdown: runs with a cell called slower, cells by verdict; a line that was cut off is left out."""
     slower, same = judgement(Verdict.SLOWER), judgement(Verdict.EQUIVALENT)
     runs = [
-        self_test.line(0, 0.0, 5.0, [1.0], {"a": same, "b": same}),
-        self_test.line(0, 0.05, 7.0, [1.0], {"a": slower, "b": same}),
-        self_test.line(1, 0.05, 9.0, [1.0], {"a": slower, "b": slower}),
+        self_test.line(0, 0.0, 5.0, fingerprint(), {"a": same, "b": same}),
+        self_test.line(0, 0.05, 7.0, fingerprint(), {"a": slower, "b": same}),
+        self_test.line(1, 0.05, 9.0, fingerprint(), {"a": slower, "b": slower}),
     ]
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in runs) + '{"run": 2, "slo')
@@ -275,6 +275,9 @@ def test_the_self_test_runs(
     assert main(options) == 0
     written = (tmp_path / "x.jsonl").read_text(encoding="utf-8")
     assert {json.loads(line)["slowdown"] for line in written.splitlines()} == {0.0, 0.1}
+    found = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert found["runs"] == [json.loads(line) for line in written.splitlines()]
+    assert [one["runs"] for one in found["rates"]] == [1, 1]
     monkeypatch.setattr(self_test, "workers", None)
     assert main(options) == 0
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == written
