@@ -14,6 +14,7 @@ from reference.torch_modules import CLASSES
 from .cases.case import Case
 from .cases.components import TRANSFORMER
 from .inputs import hints
+from .subjects import attention_backends
 from .verdicts import Unsupported
 
 # Without the name of the build.
@@ -89,6 +90,7 @@ PROBES: dict[str, Callable[[], Any]] = {
     "dtype= of generate_square_subsequent_mask": lambda: nn.Transformer.generate_square_subsequent_mask(
         1, dtype=torch.float64
     ),
+    "fused attention on the CPU": attention_backends.try_flash,
     "RMSNorm": lambda: nn.RMSNorm(2)(torch.zeros(1, 2)),
     "float16 arithmetic on the CPU": functools.partial(_arithmetic, torch.float16),
     "bfloat16 arithmetic on the CPU": functools.partial(_arithmetic, torch.bfloat16),
@@ -146,8 +148,10 @@ def of_any(case: Case) -> Iterator[str]:
         yield f"{case.dtype} arithmetic on the CPU"
 
 
-def of_torch(case: Case) -> Iterator[str]:
-    """What a case needs of torch.nn besides, where torch.nn does it."""
+def of_torch(case: Case, backend: str = "") -> Iterator[str]:
+    """What a case needs of torch.nn besides, where torch.nn does it, by one of its attention's backends or any."""
+    if backend == "flash" and case.device == "cpu":
+        yield "fused attention on the CPU"
     if case.component == "attention":
         yield "scaled_dot_product_attention"
         yield from (

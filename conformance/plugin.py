@@ -14,7 +14,7 @@ from .environment import describe, lacking
 from .evaluation import Outcome, evaluate
 from .report.model import Result, encode, tensor_fields
 from .report.recorder import KEY, Recorder
-from .subjects.load import UnusableSubject, load
+from .subjects.load import BUILT_IN, UnusableSubject, load
 from .subjects.subject import Subject
 from .trial import Trial
 from .verdicts import Verdict
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--subject",
         default="handmade",
-        help="what is checked: handmade, torch, torch-fast, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
+        help=f"what is checked: {', '.join(BUILT_IN)}, FILE.py, FILE.py:ADAPTER or MODULE:ADAPTER (default: handmade)",
     )
     group.addoption(
         "--report", metavar="DIR", help="(as --report=DIR) write results.jsonl (as they come) and report.json there"
@@ -49,6 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="after a complete run with torch as the subject, write what differs into that file",
     )
+    group.addoption(
+        "--sample",
+        metavar="N",
+        type=int,
+        default=1,
+        help="of the shared cases about one in N, the same ones always (default: 1, all of them)",
+    )
     group.addoption("--shuffle", metavar="SEED", help="permute the cases, and the clauses within each, by this seed")
 
 
@@ -61,6 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[SUBJECT] = load(config.getoption("--subject"))
         _check_device(config.getoption("--device"))
+        if config.getoption("--sample") < 1:
+            raise UnusableSubject(f"--sample: expected at least 1, got {config.getoption('--sample')}")
         if not worker:
             differences = Differences(config.stash[SUBJECT], config.option)
             config.pluginmanager.register(Recorder(config, config.stash[SUBJECT], differences), "conformance.recorder")
@@ -81,7 +90,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     clause = getattr(metafunc.function, "clause", None)
     if clause is None:
         return
-    cases = metafunc.config.stash[SUBJECT].cases(clause, metafunc.config.getoption("--device"))
+    device, sample = (metafunc.config.getoption(name) for name in ("--device", "--sample"))
+    cases = metafunc.config.stash[SUBJECT].cases(clause, device, sample)
     # A clause that has nothing to ask of this subject is deselected below, not skipped.
     metafunc.parametrize("trial", cases or [None], ids=[case.id for case in cases] or [""], indirect=True)
 

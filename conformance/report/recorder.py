@@ -30,6 +30,7 @@ class Recorder:
             "subject": subject.name,
             **fingerprint(config.getoption("--device")),
             "capabilities": capabilities.probed(),
+            "sample": config.getoption("--sample"),
         }
         folder = config.getoption("--report")
         self.writer = None if folder is None else Writer(Path(folder).expanduser(), self.environment)

@@ -1,6 +1,7 @@
 """Finding the subject that the command line names."""
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -11,12 +12,16 @@ from types import ModuleType
 
 from ..cases.components import COMPONENTS
 from .adapter import Adapter
+from .attention_backends import BACKENDS
 from .subject import DEFAULTS, OPTIONS, Subject
-from .torch_interface import handmade_subject, torch_fast_subject, torch_subject
+from .torch_interface import handmade_subject, torch_backend_subject, torch_fast_subject, torch_subject
 
-BUILT_IN = {"handmade": handmade_subject, "torch": torch_subject, "torch-fast": torch_fast_subject}
-
-
+BUILT_IN = {
+    "handmade": handmade_subject,
+    "torch": torch_subject,
+    "torch-fast": torch_fast_subject,
+    **{f"torch-{backend}": functools.partial(torch_backend_subject, backend) for backend in BACKENDS},
+}
 _MEMBERS = [name for name in vars(Adapter) if not name.startswith("_")]
 
 
@@ -28,8 +33,8 @@ def load(name: str) -> Subject:
     """The subject of a name.
 
     Args:
-        name: "handmade", "torch", "torch-fast", or a place: "path/to/file.py:Name" or "package.module:Name", where Name is an
-            `Adapter`, or "path/to/file.py" for all the adapters in it.
+        name: a key of `BUILT_IN`, or a place: "path/to/file.py:Name" or "package.module:Name", where Name is an `Adapter`,
+            or "path/to/file.py" for all the adapters in it.
 
     Raises:
         UnusableSubject: an unknown name, a file that does not import, an object that is no adapter.

@@ -10,6 +10,7 @@ from .. import capabilities
 from ..cases.case import CONSTRUCTOR, Case
 from ..clauses import Clause, load_all
 from ..runs import Runs
+from ..versions.sample import sampled
 from .adapter import Adapter
 from .torch_interface import TorchInterface
 
@@ -40,15 +41,16 @@ class Subject:
         self.is_torch = is_torch
         self.runs = Runs(adapters)
 
-    def cases(self, clause: Clause, device: str = "cpu") -> list[Case]:
+    def cases(self, clause: Clause, device: str = "cpu", sample: int = 1) -> list[Case]:
         """The cases on which this subject can be asked a clause, each once.
 
         Args:
             clause: whose cases, which may have become others: see `adapt`.
             device: where those run that ask for none.
+            sample: of the shared cases about one in so many; see `sampled`.
         """
         asked: dict[Case, None] = {}
-        for case in clause.cases:
+        for case in sampled(clause, sample):
             placed = case if case.device != "cpu" else case.but(device=device)
             adapted = self.adapt(placed)
             if adapted is not None and clause.covers(adapted, instead_of=placed):
@@ -92,7 +94,7 @@ class Subject:
             return "train mode"
         missing = capabilities.refusal(capabilities.of_any(case))
         if not missing and isinstance(adapter, TorchInterface) and adapter.namespace is TORCH:
-            missing = capabilities.refusal(capabilities.of_torch(case))
+            missing = capabilities.refusal(capabilities.of_torch(case, adapter.backend))
         if missing:
             return missing
         if isinstance(adapter, TorchInterface):

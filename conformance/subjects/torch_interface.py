@@ -16,6 +16,7 @@ from reference.torch_modules import LATER, TORCH, Namespace, build
 
 from ..cases.components import COMPONENTS
 from ..verdicts import Unsupported
+from . import attention_backends
 from .adapter import Adapter
 from .call import Call
 
@@ -35,10 +36,11 @@ HANDMADE = Namespace(
 class TorchInterface(Adapter):
     """A component called exactly as torch's; every option of the constructor and the call is passed on."""
 
-    def __init__(self, component: str, namespace: Namespace, gradients: bool = True) -> None:
+    def __init__(self, component: str, namespace: Namespace, gradients: bool = True, backend: str = "") -> None:
         self.component = component  # type: ignore[misc]
         self.namespace = namespace
         self.gradients = gradients  # type: ignore[misc]
+        self.backend = backend
 
     def build(self, config: SimpleNamespace) -> nn.Module:
         """The class's own constructor, with all options."""
@@ -48,7 +50,15 @@ class TorchInterface(Adapter):
 
     def forward(self, module: nn.Module, call: Call) -> Any:
         """The module's own forward, with all arguments."""
-        return module(**call.arguments)
+        if not self.backend:
+            return module(**call.arguments)
+        try:
+            with attention_backends.only(self.backend):
+                return module(**call.arguments)
+        except RuntimeError as error:
+            if attention_backends.NONE_LEFT.search(str(error)):
+                raise Unsupported(f"a call that the {self.backend} backend does not take") from None
+            raise
 
     @contextlib.contextmanager
     def split(self, rows: int, scores: int) -> Iterator[None]:
@@ -90,3 +100,8 @@ def torch_subject() -> Mapping[str, Adapter]:
 def torch_fast_subject() -> Mapping[str, Adapter]:
     """torch.nn in eval mode with no gradient recorded, where it has kernels of their own for whole layers."""
     return torch_interface(TORCH, gradients=False)
+
+
+def torch_backend_subject(backend: str) -> Mapping[str, Adapter]:
+    """scaled_dot_product_attention with one of its implementations, a key of `attention_backends.BACKENDS`."""
+    return types.MappingProxyType({"attention": TorchInterface("attention", TORCH, backend=backend)})

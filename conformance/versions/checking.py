@@ -32,6 +32,7 @@ class Plan:
         results: the folder of stored results.
         again: ask also what is stored already.
         keep: leave the environments where they are.
+        sample: of the shared cases one in so many.
     """
 
     subjects: tuple[str, ...]
@@ -41,11 +42,12 @@ class Plan:
     results: Path
     again: bool = False
     keep: bool = False
+    sample: int = 1
 
     @property
     def command(self) -> str:
         """What makes the results."""
-        return "python -m conformance versions"
+        return "python -m conformance versions" + (f" --sample {self.sample}" if self.sample != 1 else "")
 
 
 def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
@@ -64,7 +66,7 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
     whole = True
     for subject in plan.subjects:
         folder = reports / subject
-        if not plan.chosen and not plan.again and _complete(folder):
+        if not plan.chosen and not plan.again and _complete(folder, plan):
             say(f"{version} {subject}: done before")
         else:
             whole = _ask(f"{version} {subject}", subject, python, plan, folder, say) and whole
@@ -83,18 +85,23 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
 
 
 def _with_others(made: VersionResults, path: Path) -> VersionResults:
-    """With the stored results of the subjects that were not asked now."""
+    """With the stored results of the subjects that were not asked now, if they were asked the same cases."""
     if not path.exists():
         return made
     before = read(path)
+    if before.sample != made.sample:
+        return made
     subjects = {**before.subjects, **made.subjects}
     return VersionResults(
         made.torch, made.environment, made.capabilities, {n: subjects[n] for n in SUBJECTS if n in subjects}
     )
 
 
-def _complete(folder: Path) -> bool:
-    return _has_report(folder) and read_report(folder).complete
+def _complete(folder: Path, plan: Plan) -> bool:
+    if not _has_report(folder):
+        return False
+    report = read_report(folder)
+    return report.complete and report.environment.get("sample", 1) == plan.sample
 
 
 def _has_report(folder: Path) -> bool:
@@ -109,7 +116,7 @@ def _ask(name: str, subject: str, python: Path, plan: Plan, folder: Path, say: S
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable", "--tb=no",
-        "-n", plan.workers, "--subject", subject, f"--report={folder}",
+        "-n", plan.workers, "--subject", subject, f"--report={folder}", f"--sample={plan.sample}",
         "--ignore=conformance/selfcheck", "--ignore=conformance/claims", *plan.chosen,
     ]  # fmt: skip
     for left in ("report.json", "results.jsonl"):

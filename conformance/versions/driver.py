@@ -32,6 +32,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     made.add_argument("--matching", metavar="EXPRESSION", help="a quick look, which is not stored: as pytest's -k")
     made.add_argument("--workers", metavar="N", default="auto", help="processes (default: auto, one for each CPU)")
+    made.add_argument("--sample", metavar="N", type=int, default=1, help="of the shared cases one in N (default: all)")
     made.add_argument("--again", action="store_true", help="also those whose results are stored")
     made.add_argument("--keep", action="store_true", help="do not delete the environments")
     made.add_argument(
@@ -44,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
     """Run the command; returns the exit code: 1 where a release could not be checked, 2 for what cannot be used."""
     plan = Plan(
         tuple(given.subject or SUBJECTS), _chosen(given.chapter, given.matching), given.workers,
-        given.work.expanduser().resolve(), given.results, given.again, given.keep,
+        given.work.expanduser().resolve(), given.results, given.again, given.keep, given.sample,
     )  # fmt: skip
     try:
         if given.installed:
@@ -104,10 +105,11 @@ def _release(release: Release, plan: Plan) -> bool:
 
 def _stored(version: str, plan: Plan) -> bool:
     try:
-        found = read(path_of(version, plan.results)).subjects
+        found = read(path_of(version, plan.results))
     except UnusableResults:
         return False
-    return all(name in found and found[name].complete for name in plan.subjects)
+    complete = [name for name, subject in found.subjects.items() if subject.complete]
+    return found.sample == plan.sample and set(plan.subjects) <= set(complete)
 
 
 def _say(text: str) -> None:

@@ -21,7 +21,7 @@ else:
     import tomli as tomllib
 
 FILE = Path(__file__).parent / "known_differences.toml"
-SUBJECTS = ("torch", "torch-fast")
+SUBJECTS = ("torch", "torch-fast", "torch-math", "torch-flash")
 FIELDS = {"component": "", **{field.name: field.default for field in dataclasses.fields(Case)[1:]}}
 # What a check was made of: a clause, and a case on which it was asked.
 Check = tuple[str, Case]
@@ -36,7 +36,8 @@ class Known:
     """One way in which torch differs, on all the checks that it matches.
 
     Attributes:
-        subject: on which of torch's paths: "torch" where gradients are recorded, "torch-fast" where not.
+        subject: on which of torch's paths: "torch" where gradients are recorded, "torch-fast" where not; "torch-math" and
+            "torch-flash" are scaled_dot_product_attention with one backend alone.
         clauses: ids.
         case: which of the clauses' cases: for some of a case's fields the values, one of which it has.
         torch: the versions, as a specifier (">=2.13").

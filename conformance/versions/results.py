@@ -15,7 +15,7 @@ from ..verdicts import Verdict
 SCHEMA = 1
 FOLDER = Path(__file__).parent / "results"
 # Whose results a version's file holds, in the order in which they are shown.
-SUBJECTS = ("handmade", "torch", "torch-fast")
+SUBJECTS = ("handmade", "torch", "torch-fast", "torch-math", "torch-flash")
 # Where these are not the same, figures were made on different machines; what is unknown contradicts nothing.
 MACHINE = ("system", "machine", "cpu", "cpu_capability", "device")
 WRONG = frozenset({Verdict.TORCH_DIFFERS.value, *(verdict.value for verdict in Verdict if verdict.fails)})
@@ -82,6 +82,11 @@ class VersionResults:
     environment: dict[str, Any]
     capabilities: dict[str, Any]
     subjects: dict[str, SubjectResults]
+
+    @property
+    def sample(self) -> int:
+        """Of the shared cases one in so many was asked."""
+        return int(self.environment.get("sample", 1))
 
     @property
     def machine(self) -> dict[str, str]:

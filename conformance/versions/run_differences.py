@@ -40,7 +40,7 @@ class Differences:
         self.complaints: list[str] = []
         self.outcome = ""
         if self.write and not self.checked:
-            raise UnreadableDifferences("--write-known-differences: expected --subject torch or torch-fast, on a CPU")
+            raise UnreadableDifferences("--write-known-differences: expected torch as --subject, on a CPU")
         if self.write and not (os.access(self.path, os.W_OK) and os.access(self.path.resolve().parent, os.W_OK)):
             raise UnreadableDifferences(f"--write-known-differences: {self.path} cannot be written")
 

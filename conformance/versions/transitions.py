@@ -60,6 +60,10 @@ def transitions(
     if not subjects:
         found = [", ".join(one.subjects) or "none" for one in (before, after)]
         raise UnusableResults(f"no subject in both: {found[0]} and {found[1]}")
+    if before.sample != after.sample:
+        raise UnusableResults(
+            f"other cases were asked: one in {before.sample} of torch {before.torch}, one in {after.sample} of torch {after.torch}"
+        )
     known, followed, made = list(known), list(followed), []
     for subject in subjects:
         old, new = before.subjects[subject].clauses, after.subjects[subject].clauses

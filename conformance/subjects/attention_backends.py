@@ -1,0 +1,40 @@
+"""The implementations among which torch's scaled_dot_product_attention chooses on a CPU, each made the only one."""
+
+import contextlib
+import re
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+# By the name that a subject has it by: torch's name of it, and its number.
+BACKENDS = {"math": ("MATH", 0), "flash": ("FLASH_ATTENTION", 1)}
+NONE_LEFT = re.compile(r"no (viable|available) (backend|kernel)", re.IGNORECASE)
+
+
+def only(name: str) -> contextlib.AbstractContextManager[Any]:
+    """A context in which the backend of that name is the only one.
+
+    Raises:
+        AttributeError: a torch that has no choice.
+    """
+    if hasattr(torch.nn, "attention") and hasattr(torch.nn.attention, "sdpa_kernel"):
+        kernels: Any = torch.nn.attention
+        return kernels.sdpa_kernel(getattr(kernels.SDPBackend, BACKENDS[name][0]))  # type: ignore[no-any-return]
+    before: Any = torch.backends.cuda
+    chosen = {f"enable_{one}": one == name for one in ("math", "flash", "mem_efficient")}
+    return before.sdp_kernel(**chosen)  # type: ignore[no-any-return]
+
+
+def try_flash() -> None:
+    """Call the fused kernel on the CPU.
+
+    Raises:
+        RuntimeError: this torch takes another.
+    """
+    x = torch.zeros(1, 1, 8, 8)
+    with only("flash"):
+        chosen = int(torch._fused_sdp_choice(x, x, x))  # type: ignore[attr-defined]
+        if chosen != BACKENDS["flash"][1]:
+            raise RuntimeError(f"backend: expected {BACKENDS['flash'][1]}, got {chosen}")
+        F.scaled_dot_product_attention(x, x, x)
