@@ -90,9 +90,9 @@ def _matrix(given: argparse.Namespace) -> int:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    places = [Path(name).expanduser() for name in (given.before, given.after)]
-    if any(map(folders.holds_results, places)):
-        return _compare_folders(*places, given)
+    old, new = (Path(name).expanduser() for name in (given.before, given.after))
+    if folders.holds_results(old) or folders.holds_results(new):
+        return _compare_folders(old, new, given)
     before, after = find(given.before, given.results), find(given.after, given.results)
     where = machines([before, after])
     if len(where) > 1 and not given.across_machines:
@@ -107,7 +107,8 @@ def _compare(given: argparse.Namespace) -> int:
 
 def _compare_folders(before: Path, after: Path, given: argparse.Namespace) -> int:
     """Every version with itself, and how many moved; a version that one folder lacks is named."""
-    moved = folders.compared(*map(folders.read_folder, (before, after)), load_known(), load_behaviours())
+    old, new = folders.read_folder(before), folders.read_folder(after)
+    moved = folders.compared(old, new, load_known(), load_behaviours())
     apart = [one.torch for one in moved if one.apart]
     if apart and not given.across_machines:
         raise UnusableResults(
