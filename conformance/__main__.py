@@ -15,10 +15,10 @@ from .versions import commands as versions
 from .versions import driver
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    """What understands the command line."""
+    made = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True)
     commands.add_parser("specification", help="print the specification in Markdown")
     executed = commands.add_parser("claims", help="print the documents' claims and their verdicts in Markdown")
     executed.add_argument("--pictures", metavar="DIR", type=Path, help="draw the claims' pictures there instead")
@@ -26,8 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     driver.add(commands)
     duel.add_arguments(commands.add_parser("duel", help="compare the speed of two environments' attention"))
     commands.add_parser("capabilities", help="print what the installed torch can do, as JSON")
-    given = parser.parse_args(arguments)
-    if given.command in ("store", "compare", "matrix"):
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    given = parser().parse_args(arguments)
+    if given.command in ("store", "merge", "compare", "matrix"):
         return versions.run(given)
     if given.command == "versions":
         return driver.run(given)

@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ from conformance.selfcheck.commands import ROOT, run
 from conformance.versions import environments
 from conformance.versions.checking import Plan, check
 from conformance.versions.environments import UnusableEnvironment
+from conformance.versions.known_differences import Known
+from conformance.versions.matrix import matrix
 from conformance.versions.releases import RELEASES, Release, find
+from conformance.versions.results import read_all
 
 
 def test_tox_has_every_release() -> None:
@@ -104,6 +108,55 @@ def test_a_quick_look(tmp_path: Path) -> None:
     done = run(*arguments, "9.9")
     assert done.returncode == 2
     assert done.stderr.startswith("versions: torch: expected one of 1.13.1, ")
+
+
+STAND_IN = """#!{python}
+import json, pathlib, sys
+if "pytest" not in sys.argv:
+    sys.exit(print("{{}}"))
+folder = pathlib.Path(next(one for one in sys.argv if one.startswith("--report=")).partition("=")[2])
+subject = sys.argv[sys.argv.index("--subject") + 1]
+result = {{"test": "t", "clause": "MASK-02", "level": "MUST", "case": "a", "seconds": 0.0, "kind": "nan", "message": "new"}}
+result["verdict"] = "conforms" if subject == "handmade" else "torch differs"
+environment = {{"subject": subject, "torch": "{torch}"}}
+report = {{"schema": 2, "complete": True, "environment": environment, "results": [result]}}
+(folder / "report.json").write_text(json.dumps(report))
+sys.exit(1)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script stands in for the environment's Python")
+def test_new_differences_are_stored(tmp_path: Path) -> None:
+    """A run that fails, since torch differs otherwise than is known, is one that was made; of a nightly torch as well."""
+    python = tmp_path / "python"
+    python.write_text(STAND_IN.format(python=sys.executable, torch="2.16.0.dev20261130+cpu"), encoding="utf-8")
+    python.chmod(0o755)
+    said: list[str] = []
+    plan = Plan(("handmade", "torch"), (), "0", tmp_path / "work", tmp_path / "stored")
+    assert check("2.16.0.dev20261130", python, plan, said.append), said
+    (stored,) = read_all(tmp_path / "stored")
+    assert (tmp_path / "stored" / "torch-2.16.0.dev20261130.json").exists()
+    assert stored.torch == "2.16.0.dev20261130"
+    assert stored.subjects["torch"].clauses["MASK-02"].state == "differs"
+    assert matrix([stored]).versions[-1] == stored.torch
+
+
+def test_known_differences_of_a_nightly() -> None:
+    """What is open to later versions is known of a build of the next release, and what ended before is not."""
+    for specifier, known in ((">=2.13", True), (">=2.13,<2.15", False), ("==2.15.0", False)):
+        one = Known("torch", ("MASK-02",), {}, specifier, "nan", 1, "", "")
+        assert one.applies("torch", "2.16.0.dev20261130+cpu") is known
+
+
+def test_installed_and_a_version(tmp_path: Path) -> None:
+    done = run("-m", "conformance", "versions", "2.5.1", "--installed")
+    assert done.returncode == 2
+    assert done.stderr == "versions: --installed: expected no VERSION beside it, got 2.5.1\n"
+    (tmp_path / "file").touch()
+    done = run("-m", "conformance", "versions", "--installed", f"--work={tmp_path / 'file'}")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_resumes_and_stores(tmp_path: Path) -> None:

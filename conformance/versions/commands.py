@@ -1,4 +1,4 @@
-"""`python -m conformance store`, `compare` and `matrix`: results by version on the command line."""
+"""`python -m conformance store`, `merge`, `compare` and `matrix`: results by version on the command line."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..report.model import count
-from . import matrix_html, matrix_markdown
+from . import folders, matrix_html, matrix_markdown
 from .behaviours import UnreadableBehaviours
 from .behaviours import load as load_behaviours
 from .collecting import collect, find, report_at
@@ -14,7 +14,7 @@ from .known_differences import UnreadableDifferences
 from .known_differences import load as load_known
 from .matrix import described, matrix
 from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read_all, write
-from .transitions import Change, Transition, transitions
+from .transitions import Change, Transition, alarming, transitions
 
 # Of each change, so many cases are printed.
 CASES = 3
@@ -22,7 +22,7 @@ UNUSABLE = (UnusableResults, UnreadableBehaviours, UnreadableDifferences)
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Make the three commands known to a parser."""
+    """Make the four commands known to a parser."""
     stored = commands.add_parser("store", help="store what reports say of one version of torch")
     stored.add_argument(
         "reports", nargs="+", metavar="REPORT", help="a folder that --report wrote, one for each subject"
@@ -30,10 +30,18 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     stored.add_argument(
         "--made-by", metavar="COMMAND", default="", help="how the reports were made, to be stored with them"
     )
+    united = commands.add_parser("merge", help="bring the results that several folders hold into one folder")
+    united.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="a folder with files torch-X.Y.Z.json")
+    united.add_argument("--out", metavar="DIR", type=Path, required=True, help="where; other versions there are left")
     compared = commands.add_parser("compare", help="print what changes from one version of torch to another")
-    compared.add_argument("before", metavar="A", help="a version whose results are stored, a file of results, a report")
-    compared.add_argument("after", metavar="B", help="likewise")
+    compared.add_argument(
+        "before",
+        metavar="A",
+        help="a version whose results are stored, a file of results, a report, a folder of results",
+    )
+    compared.add_argument("after", metavar="B", help="likewise; of two folders every version is compared with itself")
     compared.add_argument("--across-machines", action="store_true", help="compare what different machines measured")
+    compared.add_argument("--strict", action="store_true", help="exit code 1 for whatever moved, not only what broke")
     shown = commands.add_parser("matrix", help="write MATRIX.md and matrix.html: every clause on every version")
     shown.add_argument("--out", metavar="DIR", type=Path, default=Path("report"), help="where (default: report)")
     for one in (stored, compared, shown):
@@ -43,7 +51,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def run(given: argparse.Namespace) -> int:
     """Run one of them; returns the exit code: 1 where something broke, 2 for what cannot be used, with one line."""
     try:
-        return {"store": _store, "compare": _compare, "matrix": _matrix}[given.command](given)
+        return {"store": _store, "merge": _merge, "compare": _compare, "matrix": _matrix}[given.command](given)
     except UNUSABLE as error:
         sys.stderr.write(f"{given.command}: {error}\n")
     except OSError as error:
@@ -56,6 +64,16 @@ def _store(given: argparse.Namespace) -> int:
     path = path_of(results.torch, given.results)
     write(results, path)
     sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _merge(given: argparse.Namespace) -> int:
+    found = folders.merged(given.folders)
+    for one in found:
+        write(one, path_of(one.torch, given.out))
+    for machine, versions in machines(found):
+        sys.stdout.write(f"measured on {described(machine)}: {', '.join(versions)}\n")
+    sys.stdout.write(f"{given.out}: {len(found)} versions of torch\n")
     return 0
 
 
@@ -72,6 +90,9 @@ def _matrix(given: argparse.Namespace) -> int:
 
 
 def _compare(given: argparse.Namespace) -> int:
+    old, new = (Path(name).expanduser() for name in (given.before, given.after))
+    if folders.holds_results(old) or folders.holds_results(new):
+        return _compare_folders(old, new, given)
     before, after = find(given.before, given.results), find(given.after, given.results)
     where = machines([before, after])
     if len(where) > 1 and not given.across_machines:
@@ -81,7 +102,23 @@ def _compare(given: argparse.Namespace) -> int:
         )
     found = transitions(before, after, load_known(), load_behaviours())
     sys.stdout.writelines(f"{line}\n" for line in _lines(before, after, found))
-    return 1 if any(one.change is Change.BROKEN for one in found) else 0
+    return 1 if alarming(found, given.strict, len(where) > 1) else 0
+
+
+def _compare_folders(before: Path, after: Path, given: argparse.Namespace) -> int:
+    """Every version with itself, and how many moved; a version that one folder lacks is named."""
+    old, new = folders.read_folder(before), folders.read_folder(after)
+    moved = folders.compared(old, new, load_known(), load_behaviours())
+    apart = [one.torch for one in moved if one.apart]
+    if apart and not given.across_machines:
+        raise UnusableResults(
+            f"torch {', '.join(apart)}: measured on different machines; --across-machines compares them all the same"
+        )
+    sys.stdout.writelines(f"{line}\n" for line in folders.lines(moved))
+    counts = count(step.change.value for one in moved for step in one.transitions)
+    said = ", ".join(f"{number} {change}" for change, number in counts.items()) or "nothing moved"
+    sys.stdout.write(f"{before} → {after}: {said}\n")
+    return 1 if any(one.alarming(given.strict) for one in moved) else 0
 
 
 def _lines(before: VersionResults, after: VersionResults, found: Sequence[Transition]) -> list[str]:

@@ -49,10 +49,15 @@ def run(given: argparse.Namespace) -> int:
     )  # fmt: skip
     try:
         if given.installed:
+            if given.versions:
+                raise ValueError(f"--installed: expected no VERSION beside it, got {' '.join(given.versions)}")
             return 0 if check(torch.__version__.partition("+")[0], Path(sys.executable), plan, _say) else 1
         releases = [find(version) for version in given.versions] or list(RELEASES)
     except ValueError as error:
         sys.stderr.write(f"versions: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"versions: {error.filename} cannot be written: {error.strerror}\n")
         return 2
     except KeyboardInterrupt:
         return _interrupted()

@@ -11,14 +11,12 @@ from ..clauses import CHAPTERS, REGISTRY, load_all
 from .behaviours import Behaviour
 from .behaviours import load as load_behaviours
 from .known_differences import load as load_known
+from .releases import RELEASES as SUPPORTED
 from .results import SUBJECTS, Counts, VersionResults, machines
 from .transitions import Change, Transition, transitions, verdict
 
 # The releases that are followed; those without results are shown as missing.
-RELEASES = (
-    "1.13.1", "2.0.1", "2.1.2", "2.2.2", "2.3.1", "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0",
-    "2.12.1", "2.13.0", "2.14.1", "2.15.0",
-)  # fmt: skip
+RELEASES = tuple(release.version for release in SUPPORTED)
 MISSING = "missing"
 # Signs that are told apart without colours.
 SIGNS = {"conforms": "✓", "differs": "✗", "not supported": "–", MISSING: "?"}

@@ -11,7 +11,7 @@ from .results import Counts, UnusableResults, VersionResults
 
 
 class Change(enum.Enum):
-    """The ways in which a clause changes; only the first fails a comparison."""
+    """The ways in which a clause changes; only the first fails a comparison that is not strict."""
 
     BROKEN = "broken"
     FIXED = "fixed"
@@ -73,6 +73,18 @@ def transitions(
                 issues = _issues(subject, clause, cases, (before, after), known, followed) if moved else ()
                 made.append(Transition(subject, clause, change, detail, cases, issues))
     return made
+
+
+def alarming(found: Iterable[Transition], strict: bool = False, apart: bool = False) -> bool:
+    """Whether a comparison fails: something broke or, if it is strict, anything moved.
+
+    Args:
+        found: the transitions.
+        strict: whether more than what broke counts.
+        apart: whether they are between different machines, which round differently: a drift is then none of torch's.
+    """
+    harmless = {Change.UNCHANGED, *((Change.DRIFTED,) if apart else ())}
+    return any(one.change is Change.BROKEN or (strict and one.change not in harmless) for one in found)
 
 
 def compared(old: Counts | None, new: Counts | None) -> list[tuple[Change, str, tuple[str, ...]]]:
