@@ -11,7 +11,7 @@ from reference.torch_modules import build
 from . import capabilities
 from .cases.case import Case
 from .cases.components import COMPONENTS
-from .verdicts import Difference, Kind
+from .verdicts import Difference, Kind, Unsupported
 
 
 def reference(case: Case) -> nn.Module:
@@ -35,9 +35,12 @@ def attempt(what: str, action: Callable[[], Any]) -> Any:
 
     Raises:
         Difference: the action raised.
+        Unsupported: the subject does not do this.
     """
     try:
         return action()
+    except Unsupported:
+        raise
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise Difference(f"{what}: {type(error).__name__}: {first}", Kind.RAISES) from error

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+
+from ..verdicts import Unsupported
 
 # By the name that a subject has it by: torch's name of it, and its number.
 BACKENDS = {"math": ("MATH", 0), "flash": ("FLASH_ATTENTION", 1)}
@@ -24,6 +27,27 @@ def only(name: str) -> contextlib.AbstractContextManager[Any]:
     before: Any = torch.backends.cuda
     chosen = {f"enable_{one}": one == name for one in ("math", "flash", "mem_efficient")}
     return before.sdp_kernel(**chosen)  # type: ignore[no-any-return]
+
+
+class OneBackend:
+    """torch's function as it is with one backend alone, in place of torch.nn.functional."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def scaled_dot_product_attention(self, *arguments: Any, **keywords: Any) -> Tensor:
+        """Attention.
+
+        Raises:
+            Unsupported: a call that the backend does not take.
+        """
+        try:
+            with only(self.name):
+                return F.scaled_dot_product_attention(*arguments, **keywords)
+        except RuntimeError as error:
+            if NONE_LEFT.search(str(error)):
+                raise Unsupported(f"a call that the {self.name} backend does not take") from None
+            raise
 
 
 def try_flash() -> None:

@@ -93,7 +93,7 @@ class Subject:
         if not adapter.gradients and case.mode == "train":
             return "train mode"
         missing = capabilities.refusal(capabilities.of_any(case))
-        if not missing and isinstance(adapter, TorchInterface) and adapter.namespace is TORCH:
+        if not missing and isinstance(adapter, TorchInterface) and adapter.namespace.modules is TORCH.modules:
             missing = capabilities.refusal(capabilities.of_torch(case, adapter.backend))
         if missing:
             return missing

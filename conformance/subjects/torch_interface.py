@@ -1,6 +1,7 @@
 """Subjects whose classes have torch.nn's names, arguments and parameters: torch itself, and the handmade model."""
 
 import contextlib
+import dataclasses
 import functools
 import types
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,8 @@ from reference.torch_modules import LATER, TORCH, Namespace, build
 
 from ..cases.components import COMPONENTS
 from ..verdicts import Unsupported
-from . import attention_backends
 from .adapter import Adapter
+from .attention_backends import OneBackend
 from .call import Call
 
 HANDMADE = Namespace(
@@ -50,15 +51,7 @@ class TorchInterface(Adapter):
 
     def forward(self, module: nn.Module, call: Call) -> Any:
         """The module's own forward, with all arguments."""
-        if not self.backend:
-            return module(**call.arguments)
-        try:
-            with attention_backends.only(self.backend):
-                return module(**call.arguments)
-        except RuntimeError as error:
-            if attention_backends.NONE_LEFT.search(str(error)):
-                raise Unsupported(f"a call that the {self.backend} backend does not take") from None
-            raise
+        return module(**call.arguments)
 
     @contextlib.contextmanager
     def split(self, rows: int, scores: int) -> Iterator[None]:
@@ -104,4 +97,5 @@ def torch_fast_subject() -> Mapping[str, Adapter]:
 
 def torch_backend_subject(backend: str) -> Mapping[str, Adapter]:
     """scaled_dot_product_attention with one of its implementations, a key of `attention_backends.BACKENDS`."""
-    return types.MappingProxyType({"attention": TorchInterface("attention", TORCH, backend=backend)})
+    namespace = dataclasses.replace(TORCH, functions=OneBackend(backend))
+    return types.MappingProxyType({"attention": TorchInterface("attention", namespace, backend=backend)})
