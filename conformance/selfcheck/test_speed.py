@@ -55,7 +55,7 @@ class FakeRemote:
     def __init__(self, python: Path, threads: int) -> None:
         assert threads == 1
         type(self).asked = []
-        self.busy = random.Random(0)
+        self.busy, self.pace = random.Random(0), 1.0
 
     def __enter__(self) -> "FakeRemote":
         return self

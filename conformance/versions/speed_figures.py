@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..duel.match import SAME
 
 # The names of cells are core-shape-mask-direction.
-NAME = re.compile(r"(\w+)-(\d[\dx-]*)-(\w+)-(\w+)")
+NAME = re.compile(r"(\w+)-(\d+x\d+x\d+(?:-\d+)?x\d+)-(\w+)-(\w+)")
 # A change that is worth a line is larger than this, and the two intervals do not meet.
 NOTED = 0.10
 
