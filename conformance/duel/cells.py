@@ -1,7 +1,7 @@
 """What a duel times: attention cores by shape, mask and direction. Any torch from 1.13 on imports this."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -89,4 +89,11 @@ def _all() -> tuple[Cell, ...]:
     return (*judged, Cell("multihead", MODULE, direction="both"), *anchors, Cell("product", PRODUCT, anchor=True))
 
 
+def plain(cell: Cell) -> Cell:
+    """The plain core doing the same: what one environment's time of a cell is compared with."""
+    return replace(cell, core="plain", anchor=True)
+
+
 CELLS = {cell.id: cell for cell in _all()}
+# What a worker can time: those of a duel, and the plain core beside each that is judged.
+TIMED = {cell.id: cell for one in CELLS.values() for cell in ((one,) if one.anchor else (one, plain(one)))}

@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 
 import torch
 
-from conformance.duel.cells import CELLS, Call
+from conformance.duel.cells import TIMED, Call
 
 T = TypeVar("T")
 # Seconds that a call is tried for when a block is sized.
@@ -50,7 +50,7 @@ class Worker:
     def prepare(self, cell: str) -> dict[str, Any]:
         """Make a cell's call and try it: the seconds that one takes, or why it is not supported."""
         try:
-            self.calls[cell] = [self.move(CELLS[cell].make) for _ in range(PLACES)]
+            self.calls[cell] = [self.move(TIMED[cell].make) for _ in range(PLACES)]
             call = self.calls[cell][0]
             call()
         except Exception as error:

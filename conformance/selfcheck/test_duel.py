@@ -13,7 +13,7 @@ import pytest
 from conformance.__main__ import main
 from conformance.benchmarks.cores import Shape
 from conformance.duel import match, self_test
-from conformance.duel.cells import CELLS, Cell
+from conformance.duel.cells import TIMED, Cell
 from conformance.duel.processes import Remote, Unusable, python_of
 from conformance.duel.rounds import CONTROL, A, B, Judgement, Settings
 from conformance.duel.statistics import Interval, Verdict
@@ -23,10 +23,10 @@ SMALL = "torch-16x8x32x64-none-forward"
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a python is a shell script")
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if "512" not in name])
+@pytest.mark.parametrize("name", [name for name in TIMED if "512" not in name])
 def test_cells_can_be_called(name: str) -> None:
-    assert CELLS[name].id == name
-    CELLS[name].make()()
+    assert TIMED[name].id == name
+    TIMED[name].make()()
 
 
 def test_ids_are_readable() -> None:

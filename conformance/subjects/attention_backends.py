@@ -23,10 +23,10 @@ def only(name: str) -> contextlib.AbstractContextManager[Any]:
     """
     if hasattr(torch.nn, "attention") and hasattr(torch.nn.attention, "sdpa_kernel"):
         kernels: Any = torch.nn.attention
-        return kernels.sdpa_kernel(getattr(kernels.SDPBackend, BACKENDS[name][0]))  # type: ignore[no-any-return]
+        return kernels.sdpa_kernel(getattr(kernels.SDPBackend, BACKENDS[name][0]))
     before: Any = torch.backends.cuda
     chosen = {f"enable_{one}": one == name for one in ("math", "flash", "mem_efficient")}
-    return before.sdp_kernel(**chosen)  # type: ignore[no-any-return]
+    return before.sdp_kernel(**chosen)
 
 
 class OneBackend:
@@ -58,7 +58,7 @@ def try_flash() -> None:
     """
     x = torch.zeros(1, 1, 8, 8)
     with only("flash"):
-        chosen = int(torch._fused_sdp_choice(x, x, x))  # type: ignore[attr-defined]
+        chosen = int(torch._fused_sdp_choice(x, x, x))
         if chosen != BACKENDS["flash"][1]:
             raise RuntimeError(f"backend: expected {BACKENDS['flash'][1]}, got {chosen}")
         F.scaled_dot_product_attention(x, x, x)

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +16,7 @@ from .attention_backends import BACKENDS
 from .subject import DEFAULTS, OPTIONS, Subject
 from .torch_interface import handmade_subject, torch_backend_subject, torch_fast_subject, torch_subject
 
-BUILT_IN = {
+BUILT_IN: dict[str, Callable[[], Mapping[str, Adapter]]] = {
     "handmade": handmade_subject,
     "torch": torch_subject,
     "torch-fast": torch_fast_subject,

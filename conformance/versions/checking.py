@@ -6,14 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..duel.processes import Unusable
 from ..report.model import UnreadableReport, count, read_report
 from .collecting import collect
 from .environments import ROOT
-from .results import SUBJECTS, UnusableResults, VersionResults, path_of, read, write
+from .results import SUBJECTS, UnusableResults, VersionResults, path_of, read, release, write
+from .speed import measure
 
 # Seconds between two looks at how far a run has come.
 PAUSE = 2.0
@@ -33,6 +35,7 @@ class Plan:
         again: ask also what is stored already.
         keep: leave the environments where they are.
         sample: of the shared cases one in so many.
+        speed: seconds for the speed of the attention cores, which is measured where results are stored; 0 for none.
     """
 
     subjects: tuple[str, ...]
@@ -43,6 +46,7 @@ class Plan:
     again: bool = False
     keep: bool = False
     sample: int = 1
+    speed: float = 0.0
 
     @property
     def command(self) -> str:
@@ -51,7 +55,7 @@ class Plan:
 
 
 def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
-    """Run the clauses on each subject with the torch of an environment, and store what they say.
+    """Run the clauses on each subject with the torch of an environment, time it, and store what that says.
 
     Args:
         version: of torch.
@@ -60,7 +64,7 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
         say: is told how it goes.
 
     Returns:
-        Whether every subject was asked everything.
+        Whether every subject was asked everything, and the speed is measured.
     """
     reports = plan.work / (f"torch-{version}-look" if plan.chosen else f"torch-{version}")
     whole = True
@@ -70,31 +74,48 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
             say(f"{version} {subject}: done before")
         else:
             whole = _ask(f"{version} {subject}", subject, python, plan, folder, say) and whole
-    found = [read_report(reports / name) for name in plan.subjects if _has_report(reports / name)]
-    if plan.chosen or not found:
+    if plan.chosen:
         return whole
+    found = [read_report(reports / name) for name in plan.subjects if _has_report(reports / name)]
+    if found:
+        try:
+            made = collect(found, _capabilities(python), plan.command)
+            path = path_of(made.torch, plan.results)
+            write(_with_others(made, path), path)
+        except (UnusableResults, OSError) as error:
+            say(f"{version}: not stored: {error}")
+            return False
+        say(f"{version}: stored in {path}")
+    return (not plan.speed or _time(version, python, plan, say)) and whole
+
+
+def _time(version: str, python: Path, plan: Plan, say: Say) -> bool:
+    """Add the speed to what is stored; whether that was possible."""
+    path = path_of(version, plan.results)
     try:
-        made = collect(found, _capabilities(python), plan.command)
-        path = path_of(made.torch, plan.results)
-        write(_with_others(made, path), path)
-    except (UnusableResults, OSError) as error:
-        say(f"{version}: not stored: {error}")
+        read(path)
+        say(f"{version} speed: about {plan.speed:.0f} s")
+        speed = measure(python, plan.speed)
+        found = release(str(speed.environment["torch"]))
+        if found != version:
+            raise UnusableResults(f"torch: expected {version}, got {found}")
+        write(replace(read(path), speed=speed), path)
+    except (Unusable, UnusableResults, OSError) as error:
+        say(f"{version} speed: not stored: {error}")
         return False
-    say(f"{version}: stored in {path}")
-    return whole
+    lacking = f", {len(speed.unsupported)} not supported" if speed.unsupported else ""
+    say(f"{version} speed: {len(speed.cells)} cells, {speed.rounds} rounds{lacking}, stored in {path}")
+    return True
 
 
 def _with_others(made: VersionResults, path: Path) -> VersionResults:
-    """With the stored results of the subjects that were not asked now, if they were asked the same cases."""
+    """With the stored speed, and the stored results of the subjects that were not asked now, if they were asked the same cases."""
     if not path.exists():
         return made
     before = read(path)
-    if before.sample != made.sample:
-        return made
-    subjects = {**before.subjects, **made.subjects}
-    return VersionResults(
-        made.torch, made.environment, made.capabilities, {n: subjects[n] for n in SUBJECTS if n in subjects}
-    )
+    others = before.subjects if before.sample == made.sample else {}
+    subjects = {**others, **made.subjects}
+    return replace(made, subjects={n: subjects[n] for n in SUBJECTS if n in subjects}, speed=before.speed)
 
 
 def _complete(folder: Path, plan: Plan) -> bool:

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..report.model import count
@@ -13,7 +14,8 @@ from .collecting import collect, find, report_at
 from .known_differences import UnreadableDifferences
 from .known_differences import load as load_known
 from .matrix import described, matrix
-from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read_all, write
+from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read, read_all, write
+from .speed_figures import changes
 from .transitions import Change, Transition, alarming, transitions
 
 # Of each change, so many cases are printed.
@@ -62,7 +64,8 @@ def run(given: argparse.Namespace) -> int:
 def _store(given: argparse.Namespace) -> int:
     results = collect([report_at(Path(name)) for name in given.reports], command=given.made_by)
     path = path_of(results.torch, given.results)
-    write(results, path)
+    # A report says nothing of the speed: what is stored of it stays.
+    write(replace(results, speed=read(path).speed) if path.exists() else results, path)
     sys.stdout.write(f"{path}\n")
     return 0
 
@@ -101,7 +104,8 @@ def _compare(given: argparse.Namespace) -> int:
             f"measured on different machines ({first}; {second}); --across-machines compares them all the same"
         )
     found = transitions(before, after, load_known(), load_behaviours())
-    sys.stdout.writelines(f"{line}\n" for line in _lines(before, after, found))
+    timed = changes(before.speed, after.speed, given.across_machines)
+    sys.stdout.writelines(f"{line}\n" for line in [*_lines(before, after, found), *timed])
     return 1 if alarming(found, given.strict, len(where) > 1) else 0
 
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from .checking import Plan, check
 from .environments import UnusableEnvironment
 from .releases import RELEASES, Release, find
 from .results import FOLDER, SUBJECTS, UnusableResults, path_of, read
+from .speed import SECONDS
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,6 +33,11 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         help="a quick look, which is not stored: this chapter only",
     )
     made.add_argument("--matching", metavar="EXPRESSION", help="a quick look, which is not stored: as pytest's -k")
+    timed = made.add_mutually_exclusive_group()
+    timed.add_argument("--no-speed", action="store_true", help="do not measure the speed of the attention cores")
+    timed.add_argument(
+        "--speed-only", action="store_true", help="measure that of versions that are stored, and no more"
+    )
     made.add_argument("--workers", metavar="N", default="auto", help="processes (default: auto, one for each CPU)")
     made.add_argument("--sample", metavar="N", type=int, default=1, help="of the shared cases one in N (default: all)")
     made.add_argument("--again", action="store_true", help="also those whose results are stored")
@@ -43,11 +50,15 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 def run(given: argparse.Namespace) -> int:
     """Run the command; returns the exit code: 1 where a release could not be checked, 2 for what cannot be used."""
+    chosen = _chosen(given.chapter, given.matching)
     plan = Plan(
-        tuple(given.subject or SUBJECTS), _chosen(given.chapter, given.matching), given.workers,
-        given.work.expanduser().resolve(), given.results, given.again, given.keep, given.sample,
+        () if given.speed_only else tuple(given.subject or SUBJECTS), chosen, given.workers,
+        given.work.expanduser().resolve(), given.results, given.again or given.speed_only, given.keep, given.sample,
+        0.0 if given.no_speed or chosen else SECONDS,
     )  # fmt: skip
     try:
+        if given.speed_only and (chosen or given.subject):
+            raise ValueError("--speed-only: expected no --subject, --chapter or --matching beside it")
         if given.installed:
             if given.versions:
                 raise ValueError(f"--installed: expected no VERSION beside it, got {' '.join(given.versions)}")
@@ -89,9 +100,13 @@ def _chosen(chapters: Sequence[str] | None, expression: str | None) -> tuple[str
 
 def _release(release: Release, plan: Plan) -> bool:
     """Check a release in an environment of its own; whether that was possible."""
-    if not plan.again and not plan.chosen and _stored(release.version, plan):
+    plan = _left(release.version, plan)
+    if not plan.subjects and not plan.speed:
         _say(f"{release.version}: stored already")
         return True
+    if not plan.subjects and not path_of(release.version, plan.results).exists():
+        _say(f"{release.version}: no results are stored that the speed could be added to")
+        return False
     folder = plan.work / "environment"
     started = time.monotonic()
     try:
@@ -108,13 +123,17 @@ def _release(release: Release, plan: Plan) -> bool:
     return done
 
 
-def _stored(version: str, plan: Plan) -> bool:
+def _left(version: str, plan: Plan) -> Plan:
+    """What of a plan is not stored yet."""
+    if plan.again or plan.chosen:
+        return plan
     try:
         found = read(path_of(version, plan.results))
     except UnusableResults:
-        return False
-    complete = [name for name, subject in found.subjects.items() if subject.complete]
-    return found.sample == plan.sample and set(plan.subjects) <= set(complete)
+        return plan
+    complete = {name for name, subject in found.subjects.items() if subject.complete}
+    whole = found.sample == plan.sample and set(plan.subjects) <= complete
+    return replace(plan, subjects=() if whole else plan.subjects, speed=0.0 if found.speed else plan.speed)
 
 
 def _say(text: str) -> None:

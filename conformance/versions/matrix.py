@@ -13,6 +13,7 @@ from .behaviours import load as load_behaviours
 from .known_differences import load as load_known
 from .releases import RELEASES as SUPPORTED
 from .results import SUBJECTS, Counts, VersionResults, machines
+from .speed_figures import Speed
 from .transitions import Change, Transition, transitions, verdict
 
 # The releases that are followed; those without results are shown as missing.
@@ -68,6 +69,7 @@ class Matrix:
         behaviours: each with a word for each version.
         steps: between neighbours that are stored.
         incomplete: version and subject of runs that did not come to their end.
+        speeds: of each version, None where it was not measured.
     """
 
     versions: tuple[str, ...]
@@ -77,6 +79,7 @@ class Matrix:
     behaviours: tuple[tuple[Behaviour, tuple[str, ...]], ...]
     steps: tuple[Step, ...]
     incomplete: tuple[str, ...]
+    speeds: tuple[Speed | None, ...]
 
     def chapter(self, name: str) -> list[Row]:
         """The rows of a chapter."""
@@ -123,6 +126,7 @@ def matrix(results: Sequence[VersionResults], releases: Iterable[str] = RELEASES
         tuple(
             f"{one.torch} {name}" for one in stored for name, subject in one.subjects.items() if not subject.complete
         ),
+        tuple(by_version[version].speed if version in by_version else None for version in versions),
     )
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from ..clauses import CHAPTERS
 from ..report.model import count
+from . import speed_chart
 from .matrix import MISSING, SIGNS, Matrix, Row, described, rerun
 from .matrix_markdown import issue_name
 from .results import SUBJECTS, Counts
+from .speed_table import ABOUT, notes, rows
 
 HERE = Path(__file__).parent
 CLASSES = {"conforms": "c", "differs": "d", "not supported": "n", MISSING: "m"}
@@ -29,7 +31,12 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield " are recorded (torch), torch in eval mode without gradients (torch-fast). Open a cell that differs for what was"
     yield " found, on which cases, and the line that repeats it; rest on any other for its numbers.</p>"
     legend = " ".join(f'<span class="{CLASSES[w]} key">{sign} {w}</span>' for w, sign in SIGNS.items())
-    places = {"clauses": "Clauses", "behaviours": "Behaviours", "transitions": "From version to version"}
+    places = {
+        "clauses": "Clauses",
+        "behaviours": "Behaviours",
+        "speed": "Speed",
+        "transitions": "From version to version",
+    }
     links = " · ".join(f'<a href="#{place}">{name}</a>' for place, name in places.items())
     yield f"<p>{links}</p>"
     yield f"<p>{legend}</p><ul>"
@@ -54,6 +61,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
             yield "</tbody>"
     yield "</table></div>"
     yield from _behaviours(matrix)
+    yield from _speed(matrix)
     yield from _steps(matrix)
     yield '<output id="value" hidden></output>'
     yield f"<script>\n{(HERE / 'matrix.js').read_text(encoding='utf-8')}</script></body></html>"
@@ -134,6 +142,26 @@ def _behaviours(matrix: Matrix) -> Iterator[str]:
         about = f"{escape(behaviour.name)} <small>right: {escape(behaviour.right)} ({escape(shown)}) {_link(behaviour.issue)}</small>"
         yield f'<tr><th scope="row">{about}</th>{cells}</tr>'
     yield "</tbody></table></div>"
+
+
+def _speed(matrix: Matrix) -> Iterator[str]:
+    yield f'<h2 id="speed">Speed</h2><p>{escape(ABOUT)}</p><ul>'
+    yield from (f"<li>{escape(note)}</li>" for note in notes(matrix))
+    yield "</ul>"
+    if not any(matrix.speeds):
+        return
+    keys = (f"<li>{speed_chart.sample(style)} {escape(style.words)}</li>" for style in speed_chart.STYLES.values())
+    yield f'<ul class="keys">{"".join(keys)}<li>| interval</li><li>{SIGNS[MISSING]} not measured</li><li>– not supported</li></ul>'
+    yield '<div class="panels">'
+    for number, panel in enumerate(speed_chart.panels(matrix.speeds)):
+        drawing = speed_chart.draw(panel, matrix.versions, matrix.speeds, f"speed-{number}")
+        yield f"<figure><figcaption>{escape(panel.title)}</figcaption>{drawing}</figure>"
+    yield '</div><details><summary>The figures</summary><div class="scroll" tabindex="0"><table class="figures">'
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("cell", "over", *matrix.versions))
+    yield f"<thead><tr>{heads}</tr></thead><tbody>"
+    for name, *cells in rows(matrix):
+        yield f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+    yield "</tbody></table></div></details>"
 
 
 def _steps(matrix: Matrix) -> Iterator[str]:

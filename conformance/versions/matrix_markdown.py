@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from ..clauses import CHAPTERS
 from ..report.model import count
 from .matrix import SIGNS, Matrix, Row, described
+from .speed_table import ABOUT, notes, rows
 from .transitions import Change, Transition
 
 
@@ -29,6 +30,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield f"- Not complete: {', '.join(matrix.incomplete)}"
     yield from _behaviours(matrix)
     yield from _clauses(matrix)
+    yield from _speed(matrix)
     yield from _steps(matrix)
 
 
@@ -58,6 +60,15 @@ def _clauses(matrix: Matrix) -> Iterator[str]:
     agreeing = count(row.subject for row in matrix.rows if "differs" not in row.states)
     yield ""
     yield f"Clauses without a difference on any version: {', '.join(f'{n} {name}' for name, n in agreeing.items()) or 'none'}."
+
+
+def _speed(matrix: Matrix) -> Iterator[str]:
+    yield from ("", "## Speed", "", ABOUT, "")
+    yield from (f"- {note}" for note in notes(matrix))
+    if any(matrix.speeds):
+        yield ""
+        yield from _head(["cell", "over", *matrix.versions])
+        yield from (_row(row) for row in rows(matrix))
 
 
 def _steps(matrix: Matrix) -> Iterator[str]:

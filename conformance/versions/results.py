@@ -11,6 +11,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from ..verdicts import Verdict
+from .speed_figures import Speed, lines, parse
 
 SCHEMA = 1
 FOLDER = Path(__file__).parent / "results"
@@ -82,6 +83,7 @@ class VersionResults:
     environment: dict[str, Any]
     capabilities: dict[str, Any]
     subjects: dict[str, SubjectResults]
+    speed: Speed | None = None
 
     @property
     def sample(self) -> int:
@@ -123,13 +125,16 @@ def write(results: VersionResults, path: Path) -> None:
 def text(results: VersionResults) -> str:
     """The file of a version's results."""
     head = {name: getattr(results, name) for name in ("torch", "environment", "capabilities")}
-    lines = [f'"schema": {SCHEMA}', *(f"{_json(name)}: {_json(value)}" for name, value in head.items())]
+    fields = [f'"schema": {SCHEMA}', *(f"{_json(name)}: {_json(value)}" for name, value in head.items())]
     parts = [
         f"{_json(name)}: {{\n{_json('complete')}: {_json(subject.complete)},\n"
         f"{_json('clauses')}: {_by_line(subject.clauses)},\n{_json('behaviours')}: {_by_line(subject.behaviours)}}}"
         for name, subject in results.subjects.items()
     ]
-    return "{" + ",\n".join([*lines, '"subjects": {\n' + ",\n".join(parts) + "}"]) + "}\n"
+    fields.append('"subjects": {\n' + ",\n".join(parts) + "}")
+    if results.speed is not None:
+        fields.append(f'"speed": {lines(results.speed)}')
+    return "{" + ",\n".join(fields) + "}\n"
 
 
 def _by_line(counts: Mapping[str, Counts]) -> str:
@@ -174,8 +179,9 @@ def read(path: Path) -> VersionResults:
             if name not in SUBJECTS:
                 raise UnusableResults(f"subjects: expected some of {list(SUBJECTS)}, got {name!r}")
         environment, capabilities = _typed(data, "environment", dict), _typed(data, "capabilities", dict)
-        return VersionResults(version, environment, capabilities, subjects)
-    except UnusableResults as error:
+        speed = parse(data["speed"]) if "speed" in data else None
+        return VersionResults(version, environment, capabilities, subjects, speed)
+    except ValueError as error:
         raise UnusableResults(f"{path}: {error}") from None
 
 
