@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from .cells import CELLS
-from .processes import Remote, Unusable
+from .processes import Crew, Remote, Unusable
 from .rounds import SIDES, A, B, Block, Judgement, Progress, Series, Settings, play
 
 # Seconds of a block. What else the machine does changes from block to block: many short ones say more than few long ones.
 BLOCK = 0.006
 # In a block of so many calls the first, on a cold cache, does not count; in a shorter one it cannot be spared.
 WARM = 4
+# Processes of each side.
+CREW = 3
 # What two fingerprints must agree on to be compared.
 SAME = ("system", "machine", "cpu", "cpus", "threads")
 
@@ -65,8 +67,8 @@ def anchors_of(cells: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Remote]]:
-    """A worker of each side, all at once; ended at the end.
+def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Crew]]:
+    """The workers of each side, all at once; ended at the end.
 
     Args:
         pythons: of A and of B.
@@ -76,13 +78,18 @@ def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Rem
         Unusable: one does not start, or they are not on one machine.
     """
     with ExitStack() as stack:
-        remotes = {side: stack.enter_context(Remote(pythons[B if side == B else A], threads)) for side in SIDES}
-        same_machine(_each(remotes, do="fingerprint"))
-        yield remotes
+        # Of each side one after the other, so that none has the older processes.
+        made: dict[str, list[Remote]] = {side: [] for side in SIDES}
+        for _ in range(CREW):
+            for side in SIDES:
+                made[side].append(stack.enter_context(Remote(pythons[B if side == B else A], threads)))
+        crews = {side: Crew(remotes) for side, remotes in made.items()}
+        same_machine(_fingerprints(crews))
+        yield crews
 
 
 def fight(
-    remotes: Mapping[str, Remote],
+    crews: Mapping[str, Crew],
     cells: Sequence[str],
     settings: Settings,
     slowdown: float = 0.0,
@@ -91,7 +98,7 @@ def fight(
     """Compare two environments.
 
     Args:
-        remotes: a worker of each side.
+        crews: the workers of each side.
         cells: ids.
         settings: time, certainty, looks.
         slowdown: of B, made on purpose, for the tests of the detector.
@@ -100,19 +107,19 @@ def fight(
     Raises:
         Unusable: a worker ends.
     """
-    duel = Duel(settings, _each(remotes, do="fingerprint"))
-    calls = {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, remotes, name))}
+    duel = Duel(settings, _fingerprints(crews))
+    calls = {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, crews, name))}
     left = [name for name in cells if name in calls]
 
     def measure(cell: str, side: str) -> Block:
         extra = slowdown if side == B else 0.0
-        answer = remotes[side].ask(do="block", cell=cell, calls=calls[cell], slowdown=extra)
+        answer = crews[side].block(cell=cell, calls=calls[cell], slowdown=extra)
         return Block(typical(answer["cpu"]), typical(answer["wall"]))
 
     started = time.monotonic()
     try:
         play(left, [name for name in calls if name not in left], measure, settings, duel.series, duel.judged, progress)
-        for side, after in _each(remotes, do="fingerprint").items():
+        for side, after in _fingerprints(crews).items():
             duel.environments[side]["load_after"] = after["load"]
     except KeyboardInterrupt:
         duel.complete = False
@@ -154,15 +161,16 @@ def percent(log_ratio: float) -> float:
     return 100 * math.expm1(log_ratio)
 
 
-def _each(remotes: Mapping[str, Remote], **request: Any) -> dict[str, dict[str, Any]]:
-    for remote in remotes.values():
-        remote.send(**request)
-    return {side: remote.receive() for side, remote in remotes.items()}
+def _fingerprints(crews: Mapping[str, Crew]) -> dict[str, dict[str, Any]]:
+    """One of each side: all of its processes are of one environment."""
+    for crew in crews.values():
+        crew.send(do="fingerprint")
+    return {side: crew.receive()[0] for side, crew in crews.items()}
 
 
-def _prepare(duel: Duel, remotes: Mapping[str, Remote], name: str) -> int:
+def _prepare(duel: Duel, crews: Mapping[str, Crew], name: str) -> int:
     """The calls of a block, the same on all sides; 0 where a side does not support the cell."""
-    answers = {side: remote.ask(do="prepare", cell=name) for side, remote in remotes.items()}
+    answers = {side: crew.prepare(name) for side, crew in crews.items()}
     reasons = {side: answers[side]["unsupported"] for side in (A, B) if "unsupported" in answers[side]}
     if reasons:
         duel.unsupported[name] = reasons

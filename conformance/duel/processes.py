@@ -4,9 +4,12 @@ import contextlib
 import json
 import os
 import queue
+import random
+import statistics
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -112,3 +115,38 @@ class Remote:
         self.errors.seek(0)
         lines = self.errors.read().strip().splitlines() or [f"exit code {self.process.poll()}"]
         return f"{self.python}: its worker ended: {lines[-1]}"
+
+
+class Crew:
+    """Some workers of one environment, one of which is drawn for each block.
+
+    Where its code and data lie in memory makes a process faster or slower than its like by a percent or two for as long as it
+    lives. Of a few processes, that cancels in part, and what is left differs from block to block, where it can be seen.
+
+    Args:
+        remotes: the workers.
+        seed: of the draws.
+    """
+
+    def __init__(self, remotes: Sequence[Remote], seed: int = 0) -> None:
+        self.remotes = remotes
+        self.chance = random.Random(seed)
+
+    def send(self, **request: Any) -> None:
+        """Ask all for something, without waiting."""
+        for remote in self.remotes:
+            remote.send(**request)
+
+    def receive(self) -> list[dict[str, Any]]:
+        """Wait for the answers of all."""
+        return [remote.receive() for remote in self.remotes]
+
+    def prepare(self, cell: str) -> dict[str, Any]:
+        """Have all make a cell, one after the other: the typical seconds of a call, or why it is not supported."""
+        answers = [remote.ask(do="prepare", cell=cell) for remote in self.remotes]
+        refused = next((answer for answer in answers if "unsupported" in answer), None)
+        return refused or {"seconds": statistics.median(answer["seconds"] for answer in answers)}
+
+    def block(self, **request: Any) -> dict[str, Any]:
+        """A block of one of them."""
+        return self.chance.choice(self.remotes).ask(do="block", **request)

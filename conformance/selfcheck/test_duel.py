@@ -14,7 +14,7 @@ from conformance.__main__ import main
 from conformance.benchmarks.cores import Shape
 from conformance.duel import match, self_test
 from conformance.duel.cells import TIMED, Cell
-from conformance.duel.processes import Remote, Unusable, python_of
+from conformance.duel.processes import Crew, Remote, Unusable, python_of
 from conformance.duel.rounds import CONTROL, A, B, Judgement, Settings
 from conformance.duel.statistics import Interval, Verdict
 from conformance.duel.worker import Worker, fingerprint, serve
@@ -228,6 +228,24 @@ def test_a_worker_in_a_process_of_its_own() -> None:
         with pytest.raises(Unusable, match="its worker ended: KeyError"):
             remote.ask(do="block", cell="nothing", calls=1)
     assert remote.process.poll() is not None
+
+
+def test_a_crew_takes_turns() -> None:
+    """Each block is one worker's, drawn anew; a call takes what is typical of them; one that lacks a cell speaks for all."""
+
+    class Answers:
+        def __init__(self, name: str, seconds: float) -> None:
+            self.name, self.seconds = name, seconds
+
+        def ask(self, do: str, **_: object) -> dict[str, Any]:
+            if do == "block":
+                return {"cpu": self.name}
+            return {"seconds": self.seconds} if self.seconds else {"unsupported": "not here"}
+
+    crew = Crew([Answers(name, seconds) for name, seconds in zip("abc", (1.0, 5.0, 2.0), strict=True)])  # type: ignore[misc]
+    assert {crew.block(cell="x")["cpu"] for _ in range(50)} == set("abc")
+    assert crew.prepare("x") == {"seconds": 2.0}
+    assert Crew([*crew.remotes, Answers("d", 0.0)]).prepare("x") == {"unsupported": "not here"}  # type: ignore[list-item]
 
 
 def judgement(verdict: Verdict) -> Judgement:
