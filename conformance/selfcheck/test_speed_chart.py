@@ -92,6 +92,12 @@ def test_below_is_faster() -> None:
     assert heights[2] < float(one) < heights[1]
 
 
+def test_the_line_of_equal_times() -> None:
+    """Shown where figures are near it; where all are far it would take their room."""
+    for ratio, there in ((0.8, 1), (0.6, 1), (1.9, 1), (0.4, 0), (3.0, 0)):
+        assert drawn((made(ratio=ratio), None, None, None)).count('class="one"') == there
+
+
 def test_intervals() -> None:
     cells = {CELL: {PLAIN: Ratio(1.0, 0.5, 2.0)}}
     text = drawn((made(cells=cells), made(cells=cells), None, None))

@@ -206,4 +206,8 @@ def changes(before: Speed | None, after: Speed | None, across: bool) -> list[str
                 f"speed: {cell}: {old.middle:.2f} → {new.middle:.2f} times the plain core ({100 * change:+.0f} %); "
                 "`python -m conformance duel` decides"
             )
+    if found and before.load is not None and after.load is not None:
+        found.append(
+            f"speed: the machine's load was {max(before.load):.1f} and {max(after.load):.1f}: ratios depend on it"
+        )
     return found
