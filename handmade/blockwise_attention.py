@@ -43,6 +43,10 @@ SAFE = 1e9
 # No number of a mask below it: then nothing is hidden, and `exp` is as fast as without a mask.
 MILD = -40.0
 LOG2_E = 1 / math.log(2)
+# Torch 2.0 multiplies what is in a small product's place by β = 0, and a NaN that happens to be there stays.
+_ONES = torch.ones(2, 2, 2, device="cpu")
+_PLACE = torch.full_like(_ONES, math.nan)
+OVERWRITES = bool(torch.baddbmm(_PLACE, _ONES, _ONES, beta=0, out=_PLACE).isfinite().all())
 
 
 @dataclass(frozen=True)
@@ -275,7 +279,7 @@ def forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = _flat(query, *rows), _flat(key, *keys), _flat(value, *keys)
         scores, shift = _view(work, q.size(0), q.size(1), k.size(1)), None
         while True:
-            torch.baddbmm(scores, q, k.mT, beta=0, alpha=problem.scale, out=scores)
+            _product(q, k.mT, problem.scale, scores)
             if shifted or problem.added:
                 problem.add_mask(scores, block)
             if shifted:
@@ -335,7 +339,7 @@ def backward(
         k, v = _flat(key, *keys), _flat(value, *keys)
         weights, of_scores = (_view(x, k.size(0), k.size(1), q.size(1)) for x in (work, work[most:]))
         shift = _flat(shifts, *rows).mT if shifts.numel() else None
-        torch.baddbmm(weights, k, q.mT, beta=0, alpha=problem.scale, out=weights)
+        _product(k, q.mT, problem.scale, weights)
         if shift is not None or problem.added:
             problem.add_mask(weights, block, transposed=True)
         problem.exponentiate(weights, block, shift, transposed=True)
@@ -351,13 +355,24 @@ def backward(
     return [of_query, of_key, of_value, of_mask]
 
 
+def _product(left: Tensor, right: Tensor, factor: float, out: Tensor) -> None:
+    """Assign factor · left · right."""
+    if OVERWRITES:
+        torch.baddbmm(out, left, right, beta=0, alpha=factor, out=out)
+    else:
+        torch.bmm(left, right, out=out).mul_(factor)
+
+
 def _add_product(target: Tensor, left: Tensor, right: Tensor, factor: float = 1.0, fresh: bool = False) -> None:
     """Add factor · left · right, or, to what is fresh, assign it.
 
     A batch of products goes head by head, and slowly, into what is not contiguous.
     """
     if target.is_contiguous():
-        torch.baddbmm(target, left, right, beta=0 if fresh else 1, alpha=factor, out=target)
+        if fresh:
+            _product(left, right, factor, target)
+        else:
+            target.baddbmm_(left, right, alpha=factor)
         return
     # With a target of its own, for autocast would compute anything else in halves.
     product = torch.bmm(left, right, out=target.new_empty(target.shape))

@@ -88,7 +88,7 @@ def make(release: Release, folder: Path) -> Path:
 def delete(folder: Path) -> None:
     """Delete an environment, if there is one."""
     if folder.exists():
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(command: Sequence[str]) -> None:
