@@ -1,15 +1,19 @@
 """Behaviours of torch that are followed from version to version: each named by what it is, with the checks that show it."""
 
 import functools
+import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ..cases.case import Case
 from ..clauses import load_all
 from .known_differences import FIELDS, SUBJECTS, fits, listed, value_of
+from .releases import RELEASES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,6 +43,8 @@ class Behaviour:
         needed: a version that does not support it is wrong, not excused.
         policies: the right ones, where the clauses are about policies.
         shown_by: "benchmarks" or "capabilities", where no clause shows it.
+        measured: what was found apart from this suite, a letter for each release: P right, F not, S not supported.
+        unlike: releases, as a specifier, of which the suite says otherwise, each with the reason.
     """
 
     name: str
@@ -50,11 +56,17 @@ class Behaviour:
     needed: bool = False
     policies: tuple[str, ...] = ()
     shown_by: str = ""
+    measured: str = ""
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
     def covers(self, clause: str, case: str) -> bool:
         """Whether a check, by clause and id of the case, shows it."""
         found = cases_by_id().get(case) if clause in self.clauses else None
         return found is not None and all(getattr(found, name) in values for name, values in (self.case or {}).items())
+
+    def excused(self, version: str) -> bool:
+        """Whether it is known why the suite says otherwise than what was measured apart."""
+        return any(SpecifierSet(versions).contains(version) for versions in self.unlike)
 
 
 @functools.cache
@@ -88,7 +100,7 @@ def load(path: Path = FILE) -> list[Behaviour]:
 
 _WANTED: dict[str, type] = {
     "name": str, "right": str, "issue": str, "subjects": list, "clauses": list, "case": dict, "needed": bool,
-    "policies": list, "shown_by": str,
+    "policies": list, "shown_by": str, "measured": str, "unlike": dict,
 }  # fmt: skip
 
 
@@ -107,6 +119,19 @@ def _complaints(entry: Mapping[str, Any]) -> Iterator[str]:
     for subject in entry.get("subjects", []):
         if subject not in SUBJECTS:
             yield f"subjects: expected some of {list(SUBJECTS)}, got {subject!r}"
+    if not re.fullmatch(rf"[PFS]{{0,{len(RELEASES)}}}", entry.get("measured", "")):
+        yield f"measured: expected P, F or S for each release from the oldest on, got {entry['measured']!r}"
+    for versions in entry.get("unlike", {}):
+        if not _some(versions):
+            yield f"unlike: expected a specifier of some releases, got {versions!r}"
     for name, value in entry.get("case", {}).items():
         if name not in FIELDS or not listed(value) or not all(fits(name, value_of(v)) for v in listed(value)):
             yield f"case: expected fields of a case with their values, got {name} = {value!r}"
+
+
+def _some(specifier: str) -> bool:
+    """Whether it is a specifier that some release fits."""
+    try:
+        return any(SpecifierSet(specifier).contains(release.version) for release in RELEASES)
+    except InvalidSpecifier:
+        return False

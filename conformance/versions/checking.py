@@ -79,7 +79,7 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
     found = [read_report(reports / name) for name in plan.subjects if _has_report(reports / name)]
     if found:
         try:
-            made = collect(found, _capabilities(python), plan.command)
+            made = collect(found, _capabilities(python, plan), plan.command)
             path = path_of(made.torch, plan.results)
             write(_with_others(made, path), path)
         except (UnusableResults, OSError) as error:
@@ -144,7 +144,7 @@ def _ask(name: str, subject: str, python: Path, plan: Plan, folder: Path, say: S
         (folder / left).unlink(missing_ok=True)
     started = time.monotonic()
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=_variables())
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=_variables(plan.work))
         try:
             code = _wait(process, name, folder, started)
         except KeyboardInterrupt:
@@ -176,21 +176,21 @@ def _wait(process: "subprocess.Popen[bytes]", name: str, folder: Path, started: 
                 sys.stdout.flush()
 
 
-def _capabilities(python: Path) -> dict[str, Any]:
+def _capabilities(python: Path, plan: Plan) -> dict[str, Any]:
     done = subprocess.run(
         [str(python), "-m", "conformance", "capabilities"],
-        cwd=ROOT, env=_variables(), capture_output=True, text=True, encoding="utf-8", check=False,
+        cwd=ROOT, env=_variables(plan.work), capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
-def _variables() -> dict[str, str]:
-    """The environment's variables: this checkout is what is imported, and each process has one thread."""
+def _variables(work: Path) -> dict[str, str]:
+    """The environment's variables: this checkout is what is imported and stays clean, and each process has one thread."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return {
         **inherited,
         "PYTHONPATH": str(ROOT),
         "PYTHONUTF8": "1",
         "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": str(work / "bytecode"),
     }

@@ -79,8 +79,8 @@ def make(release: Release, folder: Path) -> Path:
     delete(folder)
     needed = requirements(release)
     _run([python_for(release), "-m", "venv", str(folder)])
-    # The caches would keep gigabytes that are wanted once.
-    _run([str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", *needed])
+    # The caches would keep gigabytes that are wanted once; of thousands of modules, hundreds are imported and compiled.
+    _run([str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-compile", *needed])
     (folder / READY).write_text(release.version, encoding="utf-8")
     return python
 
