@@ -63,7 +63,10 @@ def test_names_are_unique() -> None:
         (("clauses = ", "shown_by = "), "shown_by: expected str"),
         (("name =", "name"), "line 2"),
         (("issue =", 'measured = "PXF"\nissue ='), "measured: expected P, F or S .*, got 'PXF'"),
-        (("issue =", 'unlike = { "<1.0" = "?" }\nissue ='), "unlike: expected a specifier of some releases, got '<1.0'"),
+        (
+            ("issue =", 'unlike = { "<1.0" = "?" }\nissue ='),
+            "unlike: expected a specifier of some releases, got '<1.0'",
+        ),
         (("issue =", 'unlike = { "new" = "?" }\nissue ='), "unlike: expected a specifier of some releases, got 'new'"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.selfcheck.commands import ROOT, run
 from conformance.versions import environments
-from conformance.versions.checking import Plan, check
+from conformance.versions.checking import Plan, check, shares
 from conformance.versions.environments import UnusableEnvironment
 from conformance.versions.known_differences import Known
 from conformance.versions.matrix import matrix
@@ -186,3 +186,12 @@ def test_resumes_and_stores(tmp_path: Path) -> None:
     assert stored["subjects"]["handmade"]["clauses"]["RMS-01"]["verdicts"] == {"conforms": 1}
     assert stored["capabilities"]["torch.func"] in (True, False)
     assert stored["environment"]["command"] == "python -m conformance versions"
+
+
+@pytest.mark.parametrize(
+    ("workers", "subjects", "expected"),
+    [("0", 5, (1, 0)), ("1", 5, (1, 1)), ("2", 5, (2, 1)), ("4", 1, (1, 4)), ("16", 5, (5, 3))],
+)
+def test_processes_are_shared_out(workers: str, subjects: int, expected: tuple[int, int]) -> None:
+    """First by subject, which need not wait for each other."""
+    assert shares(workers, subjects) == expected

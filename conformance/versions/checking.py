@@ -1,11 +1,12 @@
 """The clauses with one release of torch, by all subjects: a run for each, watched, and the results stored."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class Plan:
     Attributes:
         subjects: who is asked.
         chosen: pytest's arguments that choose some of the clauses and cases; empty for all.
-        workers: as pytest-xdist's -n.
+        workers: processes in all, or "auto": one for each CPU.
         work: the folder of environments, reports and logs.
         results: the folder of stored results.
         again: ask also what is stored already.
@@ -67,13 +68,11 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
         Whether every subject was asked everything, and the speed is measured.
     """
     reports = plan.work / (f"torch-{version}-look" if plan.chosen else f"torch-{version}")
-    whole = True
+    left = [one for one in plan.subjects if plan.chosen or plan.again or not _complete(reports / one, plan)]
     for subject in plan.subjects:
-        folder = reports / subject
-        if not plan.chosen and not plan.again and _complete(folder, plan):
+        if subject not in left:
             say(f"{version} {subject}: done before")
-        else:
-            whole = _ask(f"{version} {subject}", subject, python, plan, folder, say) and whole
+    whole = _ask(version, left, python, plan, reports, say)
     if plan.chosen:
         return whole
     found = [read_report(reports / name) for name in plan.subjects if _has_report(reports / name)]
@@ -132,48 +131,94 @@ def _has_report(folder: Path) -> bool:
         return False
 
 
-def _ask(name: str, subject: str, python: Path, plan: Plan, folder: Path, say: Say) -> bool:
-    """One subject's run; whether it came to its end."""
+@dataclass(frozen=True)
+class Asked:
+    """A subject's run that is under way."""
+
+    name: str
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+    started: float
+
+    @property
+    def seconds(self) -> float:
+        """Since it was started."""
+        return time.monotonic() - self.started
+
+    @property
+    def checks(self) -> int:
+        """That have been made."""
+        path = self.folder / "results.jsonl"
+        return max(path.read_bytes().count(b"\n") - 1, 0) if path.exists() else 0
+
+
+def shares(workers: str, subjects: int) -> tuple[int, int]:
+    """How many subjects are asked at once, and the processes of each: a process alone waits for no other.
+
+    Args:
+        workers: processes in all, or "auto".
+        subjects: how many there are.
+    """
+    processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
+    at_once = max(1, min(subjects, processes))
+    return at_once, processes // at_once
+
+
+def _ask(version: str, subjects: Sequence[str], python: Path, plan: Plan, reports: Path, say: Say) -> bool:
+    """The subjects' runs; whether all came to their end."""
+    at_once, each = shares(plan.workers, len(subjects))
+    waiting, running, whole = list(subjects), list[Asked](), True
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                subject = waiting.pop(0)
+                running.append(_start(f"{version} {subject}", subject, python, plan, reports / subject, each))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running[0].process.wait(PAUSE)
+            for one in [one for one in running if one.process.poll() is not None]:
+                running.remove(one)
+                whole = _ended(one, say) and whole
+            if sys.stdout.isatty():
+                shown = ", ".join(f"{one.name}: {one.checks} checks, {one.seconds:.0f} s" for one in running)
+                sys.stdout.write(f"\r{shown} \r")
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        for one in running:
+            one.process.wait()
+        raise
+    return whole
+
+
+def _start(name: str, subject: str, python: Path, plan: Plan, folder: Path, processes: int) -> Asked:
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable", "--tb=no",
-        "-n", plan.workers, "--subject", subject, f"--report={folder}", f"--sample={plan.sample}",
+        "-n", str(processes), "--subject", subject, f"--report={folder}", f"--sample={plan.sample}",
         "--ignore=conformance/selfcheck", "--ignore=conformance/claims", *plan.chosen,
     ]  # fmt: skip
     for left in ("report.json", "results.jsonl"):
         (folder / left).unlink(missing_ok=True)
-    started = time.monotonic()
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=_variables(plan.work))
-        try:
-            code = _wait(process, name, folder, started)
-        except KeyboardInterrupt:
-            process.wait()
-            raise
-    seconds = time.monotonic() - started
-    if not _has_report(folder):
-        last = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        say(f"{name}: nothing came of it after {seconds:.0f} s, exit code {code}: {last[-1] if last else 'no output'}")
+    return Asked(name, folder, process, time.monotonic())
+
+
+def _ended(run: Asked, say: Say) -> bool:
+    """Say what came of a run; whether it came to its end."""
+    if not _has_report(run.folder):
+        last = (run.folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        say(
+            f"{run.name}: nothing came of it after {run.seconds:.0f} s, exit code {run.process.returncode}: "
+            f"{last[-1] if last else 'no output'}"
+        )
         return False
-    report = read_report(folder)
+    report = read_report(run.folder)
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in count(r.verdict for r in report.results).items())
     say(
-        f"{name}: {len(report.results)} checks in {seconds:.0f} s: {verdicts}{'' if report.complete else '; not complete'}"
+        f"{run.name}: {len(report.results)} checks in {run.seconds:.0f} s: {verdicts}"
+        f"{'' if report.complete else '; not complete'}"
     )
     return report.complete
-
-
-def _wait(process: "subprocess.Popen[bytes]", name: str, folder: Path, started: float) -> int:
-    """The exit code of a run, which is shown as it goes where somebody looks."""
-    while True:
-        try:
-            return process.wait(PAUSE)
-        except subprocess.TimeoutExpired:
-            if sys.stdout.isatty():
-                path = folder / "results.jsonl"
-                lines = path.read_bytes().count(b"\n") if path.exists() else 0
-                sys.stdout.write(f"\r{name}: {max(lines - 1, 0)} checks, {time.monotonic() - started:.0f} s \r")
-                sys.stdout.flush()
 
 
 def _capabilities(python: Path, plan: Plan) -> dict[str, Any]:

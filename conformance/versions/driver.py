@@ -38,7 +38,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     timed.add_argument(
         "--speed-only", action="store_true", help="measure that of versions that are stored, and no more"
     )
-    made.add_argument("--workers", metavar="N", default="auto", help="processes (default: auto, one for each CPU)")
+    made.add_argument(
+        "--workers", metavar="N", type=_workers, default="auto", help="processes (default: auto, one for each CPU)"
+    )
     made.add_argument("--sample", metavar="N", type=int, default=1, help="of the shared cases one in N (default: all)")
     made.add_argument("--again", action="store_true", help="also those whose results are stored")
     made.add_argument("--keep", action="store_true", help="do not delete the environments")
@@ -82,6 +84,12 @@ def run(given: argparse.Namespace) -> int:
     if failed:
         _say(f"not done: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def _workers(text: str) -> str:
+    if text != "auto" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of processes or auto, got {text}")
+    return text
 
 
 def _interrupted() -> int:
