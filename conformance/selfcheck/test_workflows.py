@@ -17,9 +17,11 @@ from conformance.__main__ import parser
 from conformance.selfcheck.commands import ROOT, run
 from conformance.selfcheck.test_folders import folder
 from conformance.selfcheck.test_results import version
+from conformance.verdicts import Verdict
 from conformance.versions.jobs import jobs
 from conformance.versions.jobs import main as print_jobs
 from conformance.versions.releases import RELEASES
+from conformance.versions.results import SUBJECTS, read_all
 
 FOLDER = ROOT / ".github" / "workflows"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yml"))}
@@ -52,6 +54,20 @@ def test_a_job_for_every_release() -> None:
     assert "python -m conformance.versions.jobs" in parts(VERSIONS)["choose"]
     assert "include: ${{ fromJSON(needs.choose.outputs.releases) }}" in parts(VERSIONS)["release"]
     assert set(re.findall(r"\bmatrix\.(\w+)", parts(VERSIONS)["release"])) == set(found[0])
+
+
+def test_the_committed_results() -> None:
+    """Of every release, of the same share of the cases, which the workflow asks as well; the handmade model differs nowhere."""
+    stored = read_all()
+    assert [one.torch for one in stored] == [release.version for release in RELEASES]
+    samples = {one.sample for one in stored}
+    assert {int(found) for found in re.findall(r"versions --installed --sample (\d+) ", VERSIONS)} == samples
+    for one in stored:
+        assert set(one.subjects) == set(SUBJECTS)
+        assert all(subject.complete for subject in one.subjects.values())
+        verdicts = {verdict for counts in one.subjects["handmade"].clauses.values() for verdict in counts.verdicts}
+        assert not verdicts & {verdict.value for verdict in Verdict if verdict.fails}
+        assert one.speed is not None
 
 
 def test_chosen_releases(capsys: pytest.CaptureFixture[str]) -> None:

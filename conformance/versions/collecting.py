@@ -1,5 +1,6 @@
 """From the reports of runs to the stored results of a version of torch, and from what a user names to results."""
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..report.model import Report, Result, UnreadableReport, count, read_report
+from ..verdicts import Verdict
 from .behaviours import Behaviour, load
 from .results import (
     FOLDER,
@@ -64,17 +66,26 @@ def collect(
 
 
 def _subject(report: Report, followed: Iterable[Behaviour]) -> SubjectResults:
+    # Where torch differs from the handmade model and the oracle, it is torch's own results that say so.
+    handmade = report.environment.get("subject") == "handmade"
+    results = [_own(result) for result in report.results] if handmade else report.results
     clauses: dict[str, list[Result]] = {}
-    for result in report.results:
+    for result in results:
         clauses.setdefault(result.clause, []).append(result)
     by_name = {
-        one.name: [result for result in report.results if one.covers(result.clause, result.case)] for one in followed
+        one.name: [result for result in results if one.covers(result.clause, result.case)] for one in followed
     }
     return SubjectResults(
         report.complete,
         {clause: _counts(results) for clause, results in sorted(clauses.items())},
         {name: _counts(results) for name, results in by_name.items() if results},
     )
+
+
+def _own(result: Result) -> Result:
+    if result.verdict != Verdict.TORCH_DIFFERS.value:
+        return result
+    return dataclasses.replace(result, verdict=Verdict.CONFORMS.value, kind="", message="")
 
 
 def _counts(results: Sequence[Result]) -> Counts:
