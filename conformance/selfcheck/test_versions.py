@@ -18,6 +18,8 @@ from conformance.versions.matrix import matrix
 from conformance.versions.releases import RELEASES, Release, find
 from conformance.versions.results import read_all
 
+needs_posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a python is a shell script")
+
 
 def test_tox_has_every_release() -> None:
     """A factor for each, with its version and its numpy, and the Python that it is built for."""
@@ -190,8 +192,22 @@ def test_resumes_and_stores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("workers", "subjects", "expected"),
-    [("0", 5, (1, 0)), ("1", 5, (1, 1)), ("2", 5, (2, 1)), ("4", 1, (1, 4)), ("16", 5, (5, 3))],
+    [("0", 5, (1, 0)), ("1", 5, (1, 0)), ("2", 5, (2, 0)), ("4", 1, (1, 4)), ("16", 5, (5, 3))],
 )
 def test_processes_are_shared_out(workers: str, subjects: int, expected: tuple[int, int]) -> None:
     """First by subject, which need not wait for each other."""
     assert shares(workers, subjects) == expected
+
+
+@needs_posix
+def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    """What kills the process of all checks is asked for once more in a worker's, which takes one check with it."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncase "$*" in *"-n 0"*) kill -9 $$ ;; *) echo "$*"; exit 1 ;; esac\n')
+    python.chmod(0o755)
+    said: list[str] = []
+    plan = Plan(("torch",), (), "1", tmp_path / "work", tmp_path / "results")
+    assert not check("2.13.0", python, plan, said.append)
+    assert said[0] == "2.13.0 torch: ended by -9 after 0 checks, once more by a worker"
+    assert said[1].startswith("2.13.0 torch: nothing came of it")
+    assert "-n 1" in (tmp_path / "work" / "torch-2.13.0" / "torch" / "log.txt").read_text(encoding="utf-8")

@@ -20,6 +20,8 @@ from .speed import measure
 
 # Seconds between two looks at how far a run has come.
 PAUSE = 2.0
+# Its exit codes; with another the process was killed.
+PYTEST = range(6)
 Say = Callable[[str], None]
 
 
@@ -138,6 +140,7 @@ class Asked:
     name: str
     folder: Path
     process: "subprocess.Popen[bytes]"
+    workers: int
     started: float
 
     @property
@@ -153,7 +156,7 @@ class Asked:
 
 
 def shares(workers: str, subjects: int) -> tuple[int, int]:
-    """How many subjects are asked at once, and the processes of each: a process alone waits for no other.
+    """How many subjects are asked at once, and the workers of each, none where it is to be asked in one process.
 
     Args:
         workers: processes in all, or "auto".
@@ -161,7 +164,8 @@ def shares(workers: str, subjects: int) -> tuple[int, int]:
     """
     processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
     at_once = max(1, min(subjects, processes))
-    return at_once, processes // at_once
+    each = processes // at_once
+    return at_once, each if each > 1 else 0
 
 
 def _ask(version: str, subjects: Sequence[str], python: Path, plan: Plan, reports: Path, say: Say) -> bool:
@@ -172,11 +176,18 @@ def _ask(version: str, subjects: Sequence[str], python: Path, plan: Plan, report
         while waiting or running:
             while waiting and len(running) < at_once:
                 subject = waiting.pop(0)
-                running.append(_start(f"{version} {subject}", subject, python, plan, reports / subject, each))
+                running.append(_start(version, subject, python, plan, reports / subject, each))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running[0].process.wait(PAUSE)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
+                if one.process.returncode not in PYTEST and not one.workers:
+                    # A worker that dies takes one check with it; the process itself, all that were to come.
+                    say(
+                        f"{one.name}: ended by {one.process.returncode} after {one.checks} checks, once more by a worker"
+                    )
+                    running.append(_start(version, one.folder.name, python, plan, one.folder, 1))
+                    continue
                 whole = _ended(one, say) and whole
             if sys.stdout.isatty():
                 shown = ", ".join(f"{one.name}: {one.checks} checks, {one.seconds:.0f} s" for one in running)
@@ -189,18 +200,18 @@ def _ask(version: str, subjects: Sequence[str], python: Path, plan: Plan, report
     return whole
 
 
-def _start(name: str, subject: str, python: Path, plan: Plan, folder: Path, processes: int) -> Asked:
+def _start(version: str, subject: str, python: Path, plan: Plan, folder: Path, workers: int) -> Asked:
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable", "--tb=no",
-        "-n", str(processes), "--subject", subject, f"--report={folder}", f"--sample={plan.sample}",
+        "-n", str(workers), "--subject", subject, f"--report={folder}", f"--sample={plan.sample}",
         "--ignore=conformance/selfcheck", "--ignore=conformance/claims", *plan.chosen,
     ]  # fmt: skip
     for left in ("report.json", "results.jsonl"):
         (folder / left).unlink(missing_ok=True)
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=_variables(plan.work))
-    return Asked(name, folder, process, time.monotonic())
+    return Asked(f"{version} {subject}", folder, process, workers, time.monotonic())
 
 
 def _ended(run: Asked, say: Say) -> bool:

@@ -72,9 +72,7 @@ def _subject(report: Report, followed: Iterable[Behaviour]) -> SubjectResults:
     clauses: dict[str, list[Result]] = {}
     for result in results:
         clauses.setdefault(result.clause, []).append(result)
-    by_name = {
-        one.name: [result for result in results if one.covers(result.clause, result.case)] for one in followed
-    }
+    by_name = {one.name: [result for result in results if one.covers(result.clause, result.case)] for one in followed}
     return SubjectResults(
         report.complete,
         {clause: _counts(results) for clause, results in sorted(clauses.items())},
