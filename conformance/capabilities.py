@@ -20,6 +20,8 @@ from .verdicts import Unsupported
 # Without the name of the build.
 VERSION = torch.__version__.partition("+")[0]
 NOT_SUPPORTED = f"not supported by torch {VERSION}"
+# Of torch's own modules a release can compile what it is made for.
+ORDINARY_PYTHON = "torch.compile of ordinary Python"
 HINTED = tuple(name for name, it in TRANSFORMER.items() if any(one.hint_argument for one in it.attentions))
 
 
@@ -76,6 +78,18 @@ def _compiled() -> Any:
     return torch.compile(torch.neg, backend="eager")(torch.zeros(1))
 
 
+def _compiled_python() -> Any:
+    """In one graph what the checks of a module are written in, and the question whether they are to be made."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        first, second = (y + 1 for y in (x, x))
+        if tuple(x.shape) not in {tuple(sizes) for sizes in ([1], [2, 3])}:
+            raise ValueError(f"x: got shape {tuple(x.shape)}")
+        return first if torch.compiler.is_compiling() else second
+
+    return torch.compile(function, backend="eager", fullgraph=True)(torch.zeros(1))
+
+
 def _function_transforms() -> Any:
     return torch.func.grad(torch.sin)(torch.zeros(()))
 
@@ -101,11 +115,12 @@ PROBES: dict[str, Callable[[], Any]] = {
     "torch.device as a context": lambda: torch.device("cpu").__enter__,
     "torch.func": _function_transforms,
     "torch.compile": _compiled,
+    ORDINARY_PYTHON: _compiled_python,
     "torch.export": lambda: torch.export.export(nn.Linear(1, 1), (torch.zeros(1, 1),)),
 }
 HALVES = ("bfloat16", "float16")
 # What takes seconds to try is tried where a clause needs it.
-SLOW = ("torch.compile", "torch.export")
+SLOW = ("torch.compile", ORDINARY_PYTHON, "torch.export")
 
 
 @functools.cache

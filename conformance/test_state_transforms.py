@@ -159,7 +159,7 @@ def test_compile_without_gradients(trial: Trial) -> None:
 )
 def test_export(trial: Trial) -> None:
     """torch.export takes a stack with a mask, the hint that it is causal being absent, true or false; outputs are equal."""
-    capabilities.require("torch.export")
+    _require_compiler(trial, "torch.export")
     module, given = trial.torch_module().train(), trial.call_arguments()
     expected, source = array(output(module, given)), given.pop("src")
     for hint in (None, True, False):
@@ -170,11 +170,15 @@ def test_export(trial: Trial) -> None:
         trial.require_same(f"output, is_causal={hint}", array(found), expected)
 
 
+def _require_compiler(trial: Trial, name: str) -> None:
+    capabilities.require(name, *([] if trial.subject.is_torch else [capabilities.ORDINARY_PYTHON]))
+
+
 def require_compiled(
     trial: Trial, backend: str, gradient: bool, dynamic: bool | None = None, rows: np.ndarray | None = None
 ) -> None:
     """The compiled module equals the module: outputs, of the rows that are asked for, and gradients of the tensors."""
-    capabilities.require("torch.compile")
+    _require_compiler(trial, "torch.compile")
     if gradient:
         trial.require_gradients()
     module = trial.torch_module()
