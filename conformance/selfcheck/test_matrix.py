@@ -11,7 +11,7 @@ from conformance.__main__ import main
 from conformance.selfcheck.test_results import MACHINE, version
 from conformance.versions import matrix_html, matrix_markdown
 from conformance.versions.matrix import RELEASES, Matrix, matrix, rerun
-from conformance.versions.results import Counts, SubjectResults, VersionResults, path_of, write
+from conformance.versions.results import FOLDER, Counts, SubjectResults, VersionResults, path_of, read_all, write
 
 CASE = "encoder_layer-heads=4-head_dim=3-eval-src_mask=float"
 
@@ -55,6 +55,12 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
+
+
+def test_the_committed_page_is_current() -> None:
+    """`python -m conformance matrix --out conformance/versions` writes it."""
+    page = (FOLDER.parent / "MATRIX.md").read_text(encoding="utf-8")
+    assert page == matrix_markdown.page(matrix(read_all()))
 
 
 def test_columns(made: Matrix) -> None:
