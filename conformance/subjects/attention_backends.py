@@ -10,8 +10,10 @@ from torch import Tensor
 
 from ..verdicts import Unsupported
 
-# By the name that a subject has it by: torch's name of it, and its number.
-BACKENDS = {"math": ("MATH", 0), "flash": ("FLASH_ATTENTION", 1)}
+# By the name that a subject has it by: torch's.
+BACKENDS = {"math": "MATH", "flash": "FLASH_ATTENTION"}
+# What torch calls the fused one when it chooses.
+FLASH = 1
 NONE_LEFT = re.compile(r"no (viable|available) (backend|kernel)", re.IGNORECASE)
 
 
@@ -23,7 +25,7 @@ def only(name: str) -> contextlib.AbstractContextManager[Any]:
     """
     if hasattr(torch.nn, "attention") and hasattr(torch.nn.attention, "sdpa_kernel"):
         kernels: Any = torch.nn.attention
-        return kernels.sdpa_kernel(getattr(kernels.SDPBackend, BACKENDS[name][0]))
+        return kernels.sdpa_kernel(getattr(kernels.SDPBackend, BACKENDS[name]))
     before: Any = torch.backends.cuda
     chosen = {f"enable_{one}": one == name for one in ("math", "flash", "mem_efficient")}
     return before.sdp_kernel(**chosen)
@@ -59,6 +61,6 @@ def try_flash() -> None:
     x = torch.zeros(1, 1, 8, 8)
     with only("flash"):
         chosen = int(torch._fused_sdp_choice(x, x, x))
-        if chosen != BACKENDS["flash"][1]:
-            raise RuntimeError(f"backend: expected {BACKENDS['flash'][1]}, got {chosen}")
+        if chosen != FLASH:
+            raise RuntimeError(f"backend: expected {FLASH}, got {chosen}")
         F.scaled_dot_product_attention(x, x, x)

@@ -61,8 +61,14 @@ class Behaviour:
 
     def covers(self, clause: str, case: str) -> bool:
         """Whether a check, by clause and id of the case, shows it."""
-        found = cases_by_id().get(case) if clause in self.clauses else None
-        return found is not None and all(getattr(found, name) in values for name, values in (self.case or {}).items())
+        found = cases_by_id().get(case)
+        return found is not None and self.shown_on(clause, found)
+
+    def shown_on(self, clause: str, case: Case) -> bool:
+        """Whether a check shows it."""
+        return clause in self.clauses and all(
+            getattr(case, name) in values for name, values in (self.case or {}).items()
+        )
 
     def excused(self, version: str) -> bool:
         """Whether it is known why the suite says otherwise than what was measured apart."""

@@ -75,8 +75,8 @@ def _subject(report: Report, followed: Iterable[Behaviour]) -> SubjectResults:
     by_name = {one.name: [result for result in results if one.covers(result.clause, result.case)] for one in followed}
     return SubjectResults(
         report.complete,
-        {clause: _counts(results) for clause, results in sorted(clauses.items())},
-        {name: _counts(results) for name, results in by_name.items() if results},
+        {clause: _counts(found) for clause, found in sorted(clauses.items())},
+        {name: _counts(found) for name, found in by_name.items() if found},
     )
 
 

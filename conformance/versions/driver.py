@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
+from ..capabilities import VERSION
 from ..clauses import CHAPTERS, load_all
 from . import environments
 from .checking import Plan, check
@@ -64,7 +63,7 @@ def run(given: argparse.Namespace) -> int:
         if given.installed:
             if given.versions:
                 raise ValueError(f"--installed: expected no VERSION beside it, got {' '.join(given.versions)}")
-            return 0 if check(torch.__version__.partition("+")[0], Path(sys.executable), plan, _say) else 1
+            return 0 if check(VERSION, Path(sys.executable), plan, _say) else 1
         releases = [find(version) for version in given.versions] or list(RELEASES)
     except ValueError as error:
         sys.stderr.write(f"versions: {error}\n")

@@ -19,14 +19,14 @@ def sampled(clause: Clause, every: int) -> list[Case]:
     """
     if every == 1 or clause.applies is None:
         return list(clause.cases)
-    followed = _followed(clause.id)
+    followed = _behaviours()
     return [
         case
         for case in clause.cases
-        if zlib.crc32(case.id.encode()) % every == 0 or any(one.covers(clause.id, case.id) for one in followed)
+        if zlib.crc32(case.id.encode()) % every == 0 or any(one.shown_on(clause.id, case) for one in followed)
     ]
 
 
 @functools.cache
-def _followed(clause: str) -> tuple[Behaviour, ...]:
-    return tuple(one for one in load() if clause in one.clauses)
+def _behaviours() -> tuple[Behaviour, ...]:
+    return tuple(load())
