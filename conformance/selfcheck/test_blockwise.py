@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from handmade import attention, blockwise_attention, blockwise_function, masks, transforms
+from handmade import attention, blocks, blockwise_function, masks, transforms
 from handmade.attention_function import scaled_dot_product_attention
 from handmade.blockwise_function import blockwise
 from handmade.normalization import layer_norm
@@ -42,7 +42,7 @@ def mask_of(kind: str) -> Tensor | None:
     return torch.rand(2, 1, 1, 6, generator=generator) < 0.5 if kind == "padding" else None
 
 
-def blocks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
+def in_blocks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
     return blockwise(query, key, value, mask, is_causal, None)
 
 
@@ -64,7 +64,7 @@ def test_derivatives(kind: str) -> None:
         query, key, value, *more = given
         return blockwise(query, key, value, more[0] if more else mask, kind == "causal", None)
 
-    with mock.patch.multiple(blockwise_attention, ROWS=2, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0, SCORES=30):
+    with mock.patch.multiple(blocks, ROWS=2, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0, SCORES=30):
         assert gradcheck(call, leaves, check_forward_ad=True, check_undefined_grad=True, fast_mode=True)
         assert gradgradcheck(call, leaves, check_fwd_over_rev=True, fast_mode=True)
 
@@ -93,7 +93,7 @@ TRANSFORMS: dict[str, Callable[..., Any]] = {
 def test_transforms(name: str) -> None:
     """torch.func gives of the blocks what it gives of the plain core."""
     mask = mask_of("float")
-    found, expected = (TRANSFORMS[name](core, *tensors(), mask) for core in (blocks, plain))
+    found, expected = (TRANSFORMS[name](core, *tensors(), mask) for core in (in_blocks, plain))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
 
 
@@ -102,7 +102,7 @@ def test_precision(dtype: torch.dtype) -> None:
     """In every dtype the blocks are as near to the exact values as the plain core."""
     query, key, value = (3 * x.to(dtype) for x in tensors())
     exact = plain(query.double(), key.double(), value.double(), None, False)
-    found, other = (core(query, key, value, None) for core in (blocks, plain))
+    found, other = (core(query, key, value, None) for core in (in_blocks, plain))
     assert found.dtype == dtype
     near, reference = ((x.double() - exact).square().mean().sqrt() for x in (found, other))
     assert near <= 2 * reference + torch.finfo(dtype).eps
@@ -113,8 +113,8 @@ def test_nan_in_a_mask_is_not_left_out() -> None:
     query, key, value = tensors()
     mask = torch.zeros(5, 6, dtype=torch.float64)
     mask[1, 0] = mask[3, -1] = torch.nan
-    with mock.patch.multiple(blockwise_attention, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0):
-        found = blocks(query, key, value, mask).isnan()
+    with mock.patch.multiple(blocks, ROWS_UNDER_A_MASK=2, FEWEST_ROWS=1, SMALL=0):
+        found = in_blocks(query, key, value, mask).isnan()
     assert found[:, :, [1, 3]].all()
     assert not found[:, :, [0, 2, 4]].any()
 
@@ -136,7 +136,7 @@ def scores(keep: Tensor | None, is_causal: bool, length: int) -> int:
     added = None if keep is None else torch.zeros(keep.shape).masked_fill(~keep, -torch.inf)
     if added is not None:
         added = added[(None,) * (4 - added.dim())]
-    return sum(block.score_count for block in blockwise_attention.plan((1, 1, length, length), added, is_causal))
+    return sum(block.score_count for block in blocks.plan((1, 1, length, length), added, is_causal))
 
 
 class Allocations(TorchDispatchMode):
@@ -159,7 +159,7 @@ def test_memory_grows_with_the_length(is_causal: bool) -> None:
         leaves = [torch.randn(1, 2, length, 8, requires_grad=True) for _ in range(3)]
         with Allocations() as seen:
             blockwise(leaves[0], leaves[1], leaves[2], None, is_causal, None).sum().backward()
-        block = 4 * blockwise_attention.SCORES * torch.get_num_threads()
+        block = 4 * blocks.SCORES * torch.get_num_threads()
         # Backward holds the weights of a block and their gradient in one piece; a long sequence's block is doubled.
         assert seen.largest <= max(4 * block, 4 * leaves[0].numel())
         assert 4 * block < 4 * 2 * 2048 * 2048  # the plain core's scores would be larger
@@ -203,7 +203,7 @@ def test_backward_under_autocast() -> None:
 
     def gradients() -> tuple[Tensor, ...]:
         query, key, value = (x.transpose(1, 2) for x in leaves)
-        return torch.autograd.grad(blocks(query, key, value, None).sum(), leaves)
+        return torch.autograd.grad(in_blocks(query, key, value, None).sum(), leaves)
 
     expected = gradients()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -217,6 +217,6 @@ def test_a_later_key_that_is_no_number(content: float) -> None:
     query, key, value = (x[..., :5, :] for x in tensors())
     key = key.clone()
     key[..., 3, 0] = content
-    found = blocks(query, key, value, None, is_causal=True)
+    found = in_blocks(query, key, value, None, is_causal=True)
     assert found[..., :3, :].isfinite().all()
     assert not found[..., 3:, :].isfinite().all(-1).all()

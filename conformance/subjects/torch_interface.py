@@ -12,7 +12,7 @@ from unittest import mock
 from torch import nn
 
 import handmade
-from handmade import activations, blockwise_attention
+from handmade import activations, blocks
 from reference.torch_modules import LATER, TORCH, Namespace, build
 
 from ..cases.components import COMPONENTS
@@ -65,7 +65,7 @@ class TorchInterface(Adapter):
             "SCORES": scores,
             "SMALL": 0,
         }
-        with mock.patch.multiple(blockwise_attention, **sizes):
+        with mock.patch.multiple(blocks, **sizes):
             yield
 
 
