@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from .speed_figures import Ratio, Speed, elsewhere, over_plain, parts
+from .speed_figures import Ratio, Speed, elsewhere, over_plain, parts, timed
 
 WIDTH, HEIGHT = 400, 300
 LEFT, RIGHT, TOP, BOTTOM = 34, 112, 22, 52
@@ -64,10 +64,9 @@ class Panel:
 def panels(speeds: Sequence[Speed | None]) -> list[Panel]:
     """The panels of the speeds of all versions, None where one was not measured."""
     found: dict[tuple[str, str], dict[tuple[str, str], tuple[Ratio | None, ...]]] = {}
-    names = dict.fromkeys(name for one in speeds if one is not None for name in (*one.cells, *one.unsupported))
-    for name in names:
+    for name in timed(speeds):
         core, shape, mask, direction = parts(name)
-        if (direction, mask) in STYLES and core != "plain":
+        if (direction, mask) in STYLES:
             ratios = tuple(over_plain(speed, name) for speed in speeds)
             found.setdefault((core, shape), {})[direction, mask] = ratios
     made = [Panel(core, shape, lines) for (core, shape), lines in found.items()]

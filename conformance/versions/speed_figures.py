@@ -58,6 +58,12 @@ class Speed:
         return {name: str(self.environment.get(name, "unknown")) for name in SAME}
 
 
+def timed(speeds: Iterable[Speed | None]) -> list[str]:
+    """The cells that some version has, or is known to lack; the anchors are none of them."""
+    found = dict.fromkeys(name for one in speeds if one is not None for name in (*one.cells, *one.unsupported))
+    return [name for name in found if parts(name)[0] not in ("plain", "product")]
+
+
 def over_plain(speed: Speed | None, cell: str) -> Ratio | None:
     """A cell's time over the plain core's doing the same; None where it was not measured."""
     found = speed.cells.get(cell, {}) if speed is not None else {}

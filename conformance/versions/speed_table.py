@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from .matrix import MISSING, SIGNS, Matrix, described
 from .speed_chart import shown
-from .speed_figures import Ratio, Speed, elsewhere, over_plain
+from .speed_figures import Ratio, Speed, elsewhere, over_plain, timed
 
 # Behind a figure of another machine than the most.
 APART = "°"
@@ -20,10 +20,9 @@ def rows(matrix: Matrix) -> Iterator[list[str]]:
     """For each cell its name, what its time is divided by, and a figure for each version; then the plain core's."""
     speeds = matrix.speeds
     apart = elsewhere(speeds)
-    for name in dict.fromkeys(name for one in speeds if one for name in (*one.cells, *one.unsupported)):
-        if not name.startswith(("plain-", "product-")):
-            figures = [_figure(over_plain(one, name), one, name) for one in speeds]
-            yield [name, "plain core", *_marked(figures, apart)]
+    for name in timed(speeds):
+        figures = [_figure(over_plain(one, name), one, name) for one in speeds]
+        yield [name, "plain core", *_marked(figures, apart)]
     for name in dict.fromkeys(name for one in speeds if one for name, anchor in one.anchors.items() if anchor.to):
         found = [next(iter(one.anchors[name].to.values())) if one and name in one.anchors else None for one in speeds]
         figures = [_figure(ratio, one, name) for ratio, one in zip(found, speeds, strict=True)]
