@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from .. import tolerance
+from ..option_values import at_least_one
 from . import digits, pictures
 from .gap import EARLY, gap
 from .race import Race, Settings, accuracy, cross_attention, run, transcribe
@@ -53,17 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m conformance.demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("report", "demo"), help="the folder for the pictures")
-    parser.add_argument("--steps", type=_positive, default=Settings.steps, help="of training (default: %(default)s)")
+    parser.add_argument("--steps", type=at_least_one, default=Settings.steps, help="of training (default: %(default)s)")
     parser.add_argument(
         "--dtype", choices=sorted(tolerance.CURVES), default=Settings.dtype, help="default: %(default)s"
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
-    return int(text)
 
 
 def _unusable(out: Path) -> str | None:

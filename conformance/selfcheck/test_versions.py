@@ -2,7 +2,6 @@
 
 import configparser
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.selfcheck.commands import ROOT, run
+from conformance.selfcheck.stand_ins import needs_posix, script
 from conformance.versions import environments
 from conformance.versions.checking import Plan, check, shares
 from conformance.versions.environments import UnusableEnvironment
@@ -17,8 +17,6 @@ from conformance.versions.known_differences import Known
 from conformance.versions.matrix import matrix
 from conformance.versions.releases import RELEASES, Release, find
 from conformance.versions.results import read_all
-
-needs_posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a python is a shell script")
 
 
 def test_tox_has_every_release() -> None:
@@ -112,8 +110,7 @@ def test_a_quick_look(tmp_path: Path) -> None:
     assert done.stderr.startswith("versions: torch: expected one of 1.13.1, ")
 
 
-STAND_IN = """#!{python}
-import json, pathlib, sys
+STAND_IN = """import json, pathlib, sys
 if "pytest" not in sys.argv:
     sys.exit(print("{{}}"))
 folder = pathlib.Path(next(one for one in sys.argv if one.startswith("--report=")).partition("=")[2])
@@ -127,12 +124,10 @@ sys.exit(1)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a script stands in for the environment's Python")
+@needs_posix
 def test_new_differences_are_stored(tmp_path: Path) -> None:
     """A run that fails, since torch differs otherwise than is known, is one that was made; of a nightly torch as well."""
-    python = tmp_path / "python"
-    python.write_text(STAND_IN.format(python=sys.executable, torch="2.16.0.dev20261130+cpu"), encoding="utf-8")
-    python.chmod(0o755)
+    python = script(tmp_path / "python", STAND_IN.format(torch="2.16.0.dev20261130+cpu"), sys.executable)
     said: list[str] = []
     plan = Plan(("handmade", "torch"), (), "0", tmp_path / "work", tmp_path / "stored")
     assert check("2.16.0.dev20261130", python, plan, said.append), said
@@ -148,6 +143,33 @@ def test_known_differences_of_a_nightly() -> None:
     for specifier, known in ((">=2.13", True), (">=2.13,<2.15", False), ("==2.15.0", False)):
         one = Known("torch", ("MASK-02",), {}, specifier, "nan", 1, "", "")
         assert one.applies("torch", "2.16.0.dev20261130+cpu") is known
+
+
+def test_a_folder_in_use(tmp_path: Path) -> None:
+    """Two runs would delete each other's environments."""
+    with environments.alone(tmp_path):
+        done = run("-m", "conformance", "versions", "2.5.1", f"--work={tmp_path}", f"--results={tmp_path / 'stored'}")
+    assert done.returncode == 2
+    assert done.stderr == f"versions: --work: expected a folder that no other run works in, got {tmp_path}\n"
+    with environments.alone(tmp_path), environments.alone(tmp_path / "other"):
+        pass
+
+
+def test_an_environment_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, and no release is made in its place."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path / "kept"))
+
+    monkeypatch.setattr(environments.shutil, "rmtree", refuse)
+    with pytest.raises(UnusableEnvironment, match="kept cannot be deleted: Permission denied"):
+        environments.make(RELEASES[-1], tmp_path)
+
+
+def test_a_sample_of_nothing() -> None:
+    done = run("-m", "conformance", "versions", "2.5.1", "--sample", "0")
+    assert done.returncode == 2
+    assert "argument --sample: expected an integer of at least 1, got '0'" in done.stderr
 
 
 def test_installed_and_a_version(tmp_path: Path) -> None:
@@ -202,9 +224,7 @@ def test_processes_are_shared_out(workers: str, subjects: int, expected: tuple[i
 @needs_posix
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
     """What kills the process of all checks is asked for once more in a worker's, which takes one check with it."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\ncase "$*" in *"-n 0"*) kill -9 $$ ;; *) echo "$*"; exit 1 ;; esac\n')
-    python.chmod(0o755)
+    python = script(tmp_path / "python", 'case "$*" in *"-n 0"*) kill -9 $$ ;; *) echo "$*"; exit 1 ;; esac')
     said: list[str] = []
     plan = Plan(("torch",), (), "1", tmp_path / "work", tmp_path / "results")
     assert not check("2.13.0", python, plan, said.append)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..capabilities import VERSION
 from ..clauses import CHAPTERS, load_all
+from ..option_values import at_least_one
 from . import environments
 from .checking import Plan, check
 from .environments import UnusableEnvironment
@@ -40,7 +41,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     made.add_argument(
         "--workers", metavar="N", type=_workers, default="auto", help="processes (default: auto, one for each CPU)"
     )
-    made.add_argument("--sample", metavar="N", type=int, default=1, help="of the shared cases one in N (default: all)")
+    made.add_argument(
+        "--sample", metavar="N", type=at_least_one, default=1, help="of the shared cases one in N (default: all)"
+    )
     made.add_argument("--again", action="store_true", help="also those whose results are stored")
     made.add_argument("--keep", action="store_true", help="do not delete the environments")
     made.add_argument(
@@ -65,21 +68,21 @@ def run(given: argparse.Namespace) -> int:
                 raise ValueError(f"--installed: expected no VERSION beside it, got {' '.join(given.versions)}")
             return 0 if check(VERSION, Path(sys.executable), plan, _say) else 1
         releases = [find(version) for version in given.versions] or list(RELEASES)
-    except ValueError as error:
+        with environments.alone(plan.work):
+            return _all(releases, plan)
+    except (ValueError, UnusableEnvironment) as error:
         sys.stderr.write(f"versions: {error}\n")
         return 2
     except OSError as error:
         sys.stderr.write(f"versions: {error.filename} cannot be written: {error.strerror}\n")
         return 2
     except KeyboardInterrupt:
-        return _interrupted()
-    failed = []
-    for release in dict.fromkeys(releases):
-        try:
-            if not _release(release, plan):
-                failed.append(release.version)
-        except KeyboardInterrupt:
-            return _interrupted()
+        _say("interrupted: the same command goes on where this one was")
+        return 130
+
+
+def _all(releases: Sequence[Release], plan: Plan) -> int:
+    failed = [release.version for release in dict.fromkeys(releases) if not _release(release, plan)]
     if failed:
         _say(f"not done: {', '.join(failed)}")
     return 1 if failed else 0
@@ -89,11 +92,6 @@ def _workers(text: str) -> str:
     if text != "auto" and not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of processes or auto, got {text}")
     return text
-
-
-def _interrupted() -> int:
-    _say("interrupted: the same command goes on where this one was")
-    return 130
 
 
 def _chosen(chapters: Sequence[str] | None, expression: str | None) -> tuple[str, ...]:
@@ -120,13 +118,12 @@ def _release(release: Release, plan: Plan) -> bool:
         _say(f"{release.version}: making an environment")
         python = environments.make(release, folder)
         _say(f"{release.version}: environment after {time.monotonic() - started:.0f} s")
+        done = check(release.version, python, plan, _say)
+        if not plan.keep:
+            environments.delete(folder)
     except UnusableEnvironment as error:
         _say(f"{release.version}: {error}")
-        environments.delete(folder)
         return False
-    done = check(release.version, python, plan, _say)
-    if not plan.keep:
-        environments.delete(folder)
     return done
 
 

@@ -1,5 +1,6 @@
 """An environment of its own for a release of torch: made, used and deleted, since each takes gigabytes."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from .releases import OLDEST_PYTHON, Release
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,17 +84,46 @@ def make(release: Release, folder: Path) -> Path:
         return python
     delete(folder)
     needed = requirements(release)
-    _run([python_for(release), "-m", "venv", str(folder)])
-    # The caches would keep gigabytes that are wanted once; of thousands of modules, hundreds are imported and compiled.
-    _run([str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-compile", *needed])
+    try:
+        _run([python_for(release), "-m", "venv", str(folder)])
+        # The caches would keep gigabytes that are wanted once; of thousands of modules, hundreds are imported and compiled.
+        _run([str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-compile", *needed])
+    except UnusableEnvironment:
+        delete(folder)
+        raise
     (folder / READY).write_text(release.version, encoding="utf-8")
     return python
 
 
 def delete(folder: Path) -> None:
-    """Delete an environment, if there is one."""
+    """Delete an environment, if there is one.
+
+    Raises:
+        UnusableEnvironment: it cannot be deleted.
+    """
     if folder.exists():
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise UnusableEnvironment(f"{error.filename} cannot be deleted: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def alone(work: Path) -> Iterator[None]:
+    """Let no other process make environments in a folder, as far as the system can say (not on Windows).
+
+    Raises:
+        UnusableEnvironment: one does.
+        OSError: the folder cannot be written.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UnusableEnvironment(f"--work: expected a folder that no other run works in, got {work}") from None
+        yield
 
 
 def _run(command: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import warnings
 from rich.console import Console
 from rich.progress import track
 
+from ...option_values import at_least_one
 from . import EQUIVALENT, FAULTS
 from .catching import catchers, specification
 
@@ -15,7 +16,9 @@ def main() -> int:
     """Try every fault, or those whose names hold one of the words, on a few cases of every clause."""
     parser = argparse.ArgumentParser(prog="python -m conformance.selfcheck.faults", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="only faults whose names hold one of these")
-    parser.add_argument("--cases", type=int, default=4, help="cases of each clause that are tried (default: 4)")
+    parser.add_argument(
+        "--cases", type=at_least_one, default=4, help="cases of each clause that are tried (default: 4)"
+    )
     options = parser.parse_args()
     chosen = [fault for fault in FAULTS if not options.words or any(word in fault.name for word in options.words)]
     warnings.simplefilter("ignore")
