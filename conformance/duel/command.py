@@ -1,7 +1,6 @@
 """`python -m conformance duel ENV_A ENV_B`: is B's torch slower than A's?"""
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
+from ..option_values import above_zero, at_least_one, part_of_one
 from .cells import CELLS
-from .match import Duel, choose, fight, percent, workers
+from .match import Duel, choose, fight, groups, percent, workers
 from .processes import Unusable, python_of
 from .result import exit_code, heading, table, write
 from .rounds import A, B, Judgement, Progress, Settings, undecided
@@ -28,12 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print the ids of the cells and exit")
     parser.add_argument(
         "--seconds",
-        type=_positive,
+        type=above_zero,
         help="budget (default: 90 for each shape); it ends early when all is decided",
     )
-    parser.add_argument("--threads", type=_count, default=1, help="of torch (default: 1, the quietest clock)")
-    parser.add_argument("--alpha", type=_part, default=Settings.alpha, help="chance of a wrong verdict (%(default)s)")
-    parser.add_argument("--floor", type=_part, default=Settings.floor, help="the least δ (%(default)s)")
+    parser.add_argument("--threads", type=at_least_one, default=1, help="of torch (default: 1, the quietest clock)")
+    parser.add_argument(
+        "--alpha", type=part_of_one, default=Settings.alpha, help="chance of a wrong verdict (%(default)s)"
+    )
+    parser.add_argument("--floor", type=part_of_one, default=Settings.floor, help="the least δ (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the orders (default: 0)")
     parser.add_argument(
         "--json", type=Path, default=Path("report", "duel.json"), help="the file of all figures (%(default)s)"
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--self-test", action="store_true", help="slow B on purpose by 0, 2, 5, 10 %% and count what is found"
     )
-    parser.add_argument("--runs", type=_count, default=20, help="of the self-test, of each slowdown (%(default)s)")
+    parser.add_argument(
+        "--runs", type=at_least_one, default=20, help="of the self-test, of each slowdown (%(default)s)"
+    )
 
 
 def run(given: argparse.Namespace) -> int:
@@ -74,7 +78,7 @@ def pythons(environments: Sequence[str]) -> dict[str, Path]:
 
 def settings_of(given: argparse.Namespace, cells: Sequence[str]) -> Settings:
     """The settings of the options."""
-    seconds = given.seconds or Settings.seconds * len({CELLS[name].shape for name in cells})
+    seconds = given.seconds or Settings.seconds * len(groups(cells))
     return Settings(seconds, given.alpha, given.floor, given.seed)
 
 
@@ -124,24 +128,3 @@ def _show(duel: Duel, console: Console) -> None:
 
 
 _WORDS = ("slower", "faster", "equivalent", "inconclusive")
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
-    return value
-
-
-def _part(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, got {text}")
-    return value

@@ -2,6 +2,7 @@
 
 import fnmatch
 import math
+import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +13,14 @@ from typing import Any
 
 from .cells import CELLS
 from .processes import Crew, Remote, Unusable
-from .rounds import SIDES, A, B, Block, Judgement, Progress, Series, Settings, play
+from .rounds import SIDES, A, B, Block, Judgement, Pair, Progress, Series, Settings, play
 
 # Seconds of a block. What else the machine does changes from block to block: many short ones say more than few long ones.
 BLOCK = 0.006
 # In a block of so many calls the first, on a cold cache, does not count; in a shorter one it cannot be spared.
 WARM = 4
 # Processes of each side.
-CREW = 3
+CREW = 5
 # What two fingerprints must agree on to be compared.
 SAME = ("system", "machine", "cpu", "cpus", "threads")
 
@@ -31,6 +32,7 @@ class Duel:
     Attributes:
         settings: as given.
         environments: fingerprints of A, of its control and of B, with the load after.
+        together: whether two blocks run at the same time.
         series: the rounds of each cell and anchor.
         judged: the cells' judgements.
         unsupported: the cells that an environment lacks, with its reason.
@@ -40,6 +42,7 @@ class Duel:
 
     settings: Settings
     environments: dict[str, dict[str, Any]]
+    together: bool
     series: dict[str, Series] = field(default_factory=dict)
     judged: dict[str, Judgement] = field(default_factory=dict)
     unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -107,14 +110,22 @@ def fight(
     Raises:
         Unusable: a worker ends.
     """
-    duel = Duel(settings, _fingerprints(crews))
+    environments = _fingerprints(crews)
+    duel = Duel(settings, environments, room_for_two(environments[A]["threads"]))
     calls = {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, crews, name))}
     left = [name for name in cells if name in calls]
 
-    def measure(cell: str, side: str) -> Block:
-        extra = slowdown if side == B else 0.0
-        answer = crews[side].block(cell=cell, calls=calls[cell], slowdown=extra)
-        return Block(typical(answer["cpu"]), typical(answer["wall"]))
+    def measure(cell: str, pair: Sequence[str]) -> Pair:
+        blocks: dict[str, Block] = {}
+        for sides in [pair] if duel.together else [[side] for side in pair]:
+            busy = {
+                side: crews[side].start(cell=cell, calls=calls[cell], slowdown=slowdown if side == B else 0.0)
+                for side in sides
+            }
+            for side, remote in busy.items():
+                answer = remote.receive()
+                blocks[side] = Block(typical(answer["cpu"]), typical(answer["wall"]))
+        return blocks
 
     started = time.monotonic()
     try:
@@ -130,6 +141,20 @@ def fight(
 def typical(seconds: Sequence[float]) -> float:
     """A block's seconds per call: the median of its calls, so that one that was interrupted does not count."""
     return statistics.median(seconds[1:] if len(seconds) >= WARM else seconds)
+
+
+def room_for_two(threads: int) -> bool:
+    """Whether two workers with so many threads each can run at the same time."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return here >= 2 * threads
+
+
+def groups(cells: Sequence[str]) -> list[list[str]]:
+    """The cells of each shape."""
+    return [
+        [name for name in cells if CELLS[name].shape == shape]
+        for shape in dict.fromkeys(CELLS[name].shape for name in cells)
+    ]
 
 
 def same_machine(environments: Mapping[str, Mapping[str, Any]]) -> None:

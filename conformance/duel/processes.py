@@ -142,11 +142,14 @@ class Crew:
         return [remote.receive() for remote in self.remotes]
 
     def prepare(self, cell: str) -> dict[str, Any]:
-        """Have all make a cell, one after the other: the typical seconds of a call, or why it is not supported."""
-        answers = [remote.ask(do="prepare", cell=cell) for remote in self.remotes]
+        """Have all make a cell: the typical seconds of a call, or why it is not supported."""
+        self.send(do="prepare", cell=cell)
+        answers = self.receive()
         refused = next((answer for answer in answers if "unsupported" in answer), None)
         return refused or {"seconds": statistics.median(answer["seconds"] for answer in answers)}
 
-    def block(self, **request: Any) -> dict[str, Any]:
-        """A block of one of them."""
-        return self.chance.choice(self.remotes).ask(do="block", **request)
+    def start(self, **request: Any) -> Remote:
+        """Ask one of them for a block, without waiting: the one that will answer."""
+        drawn = self.chance.choice(self.remotes)
+        drawn.send(do="block", **request)
+        return drawn

@@ -61,6 +61,7 @@ def as_data(duel: Duel) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "complete": duel.complete,
+        "together": duel.together,
         "seconds": round(duel.seconds, 1),
         "settings": {name: getattr(duel.settings, name) for name in ("seconds", "alpha", "floor", "seed", "looks")},
         "environments": duel.environments,

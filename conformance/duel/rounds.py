@@ -1,14 +1,19 @@
-"""Whose turn it is: rounds of blocks, until every cell has its verdict or the time is over."""
+"""Whose turn it is: rounds of blocks, until every cell has its verdict or the time is over.
+
+A block of one side is compared with the block of another that was timed beside it, and with no other: what else the machine
+does strikes both. A round is three such pairs, each side against each of the others.
+"""
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .statistics import Interval, Verdict, claim_level, holm, interval, judge, spread
 
-# A, its second worker as the control, and B.
+# A, the control, which is of the same environment, and B.
 A, CONTROL, B = SIDES = ("A", "control", "B")
 # The rounds after which cells are judged; the last look is when the time is over, or the last of these.
 LOOKS = (41, 101, 251, 601, 1501)
@@ -26,8 +31,10 @@ class Block:
     wall: float
 
 
-# Times one block of a cell on a side.
-Measure = Callable[[str, str], Block]
+# The blocks of a pair, by side, the one that began first in front.
+Pair = Mapping[str, Block]
+# Times a block of a cell on both sides of a pair.
+Measure = Callable[[str, Sequence[str]], Pair]
 
 
 @dataclass(frozen=True)
@@ -58,15 +65,16 @@ class Series:
     walls: list[float] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
 
-    def add(self, blocks: Mapping[str, Sequence[Block]]) -> None:
-        """Add a round: two blocks of each side."""
-        cpu = {side: _middle([block.cpu for block in blocks[side]]) for side in SIDES}
-        wall = {side: _middle([block.wall for block in blocks[side]]) for side in SIDES}
-        self.ratios.append(_against(cpu))
-        self.walls.append(_against(wall))
-        self.controls.append(cpu[CONTROL] - cpu[A])
+    def add(self, pairs: Sequence[Pair]) -> None:
+        """Add a round: each side beside each of the others."""
+        cpu = [{side: _log(block.cpu) for side, block in pair.items()} for pair in pairs]
+        wall = [{side: _log(block.wall) for side, block in pair.items()} for pair in pairs]
+        effects = _effects(cpu)
+        self.ratios.append(_against(effects))
+        self.walls.append(_against(_effects(wall)))
+        self.controls.append(effects[CONTROL] - effects[A])
         for side in SIDES:
-            self.times[side].append(math.exp(cpu[side]))
+            self.times[side].append(math.exp(statistics.fmean(logs[side] for logs in cpu if side in logs)))
 
 
 @dataclass(frozen=True)
@@ -148,18 +156,26 @@ def look(asked: Sequence[str], series: Mapping[str, Series], settings: Settings)
     }  # fmt: skip
 
 
-def _round(cell: str, measure: Measure, chance: random.Random) -> dict[str, list[Block]]:
+def _round(cell: str, measure: Measure, chance: random.Random) -> list[Pair]:
+    """In a circle, so that each side is first once and second once."""
     order = chance.sample(SIDES, len(SIDES))
-    blocks: dict[str, list[Block]] = {side: [] for side in SIDES}
-    for side in (*order, *reversed(order)):
-        blocks[side].append(measure(cell, side))
-    return blocks
+    return [measure(cell, pair) for pair in zip(order, order[1:] + order[:1], strict=True)]
 
 
-def _middle(seconds: Sequence[float]) -> float:
-    return sum(math.log(max(one, 10.0**-9)) for one in seconds) / len(seconds)
+def _log(seconds: float) -> float:
+    return math.log(max(seconds, 10.0**-9))
+
+
+def _effects(pairs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What of each side best explains the differences within the pairs, by least squares; they sum to 0."""
+    effects = dict.fromkeys(SIDES, 0.0)
+    for pair in pairs:
+        (one, its), (other, others) = pair.items()
+        effects[one] += (its - others) / len(SIDES)
+        effects[other] -= (its - others) / len(SIDES)
+    return effects
 
 
 def _against(logs: Mapping[str, float]) -> float:
-    """B against the mean of the two workers of A."""
+    """B against the mean of A and its control."""
     return logs[B] - (logs[A] + logs[CONTROL]) / 2

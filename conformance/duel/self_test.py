@@ -1,4 +1,7 @@
-"""The detector on trial: B is slowed down on purpose, in runs with workers of their own, and what is found is counted."""
+"""The detector on trial: B is slowed down on purpose, in runs with workers of their own, and what is found is counted.
+
+Each run is of the cells of one shape, the next run of the next shape.
+"""
 
 import argparse
 import json
@@ -12,14 +15,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .match import choose, fight, percent, workers
+from .match import choose, fight, groups, percent, workers
 from .processes import Unusable, python_of
 from .rounds import A, B, Settings
 
 SLOWDOWNS = (0.0, 0.02, 0.05, 0.1)
-# One shape's cells, where no others are named.
-CELLS = ("torch-16x8x32x64-*",)
-SECONDS = 90.0
 SCHEMA = 1
 Run = dict[str, Any]
 
@@ -27,8 +27,8 @@ Run = dict[str, Any]
 def run(given: argparse.Namespace, console: Console) -> int:
     """Make the runs that the file does not hold yet, a line each, and print what they show; 1 after a false alarm."""
     environment = python_of((given.environments or [sys.executable])[0])
-    cells, path = choose(given.cells or CELLS), given.json.with_suffix(".jsonl")
-    settings = Settings(given.seconds or SECONDS, given.alpha, given.floor)
+    shapes, path = groups(choose(given.cells)), given.json.with_suffix(".jsonl")
+    settings = Settings(given.seconds or Settings.seconds, given.alpha, given.floor)
     path.parent.mkdir(parents=True, exist_ok=True)
     done = read(path) if path.exists() else []
     for number in range(given.runs):
@@ -40,7 +40,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
             path.open("a", encoding="utf-8") as file,
         ):
             for slowdown in random.Random(number).sample(left, len(left)):
-                duel = fight(remotes, cells, settings_for(settings, number), slowdown)
+                duel = fight(remotes, shapes[number % len(shapes)], settings_for(settings, number), slowdown)
                 if not duel.complete:
                     return 130
                 done.append(line(number, slowdown, duel.seconds, duel.environments[A], duel.judged))

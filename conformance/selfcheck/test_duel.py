@@ -5,8 +5,9 @@ import json
 import math
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,9 +19,10 @@ from conformance.duel.processes import Crew, Remote, Unusable, python_of
 from conformance.duel.rounds import CONTROL, A, B, Judgement, Settings
 from conformance.duel.statistics import Interval, Verdict
 from conformance.duel.worker import Worker, fingerprint, serve
+from conformance.selfcheck.commands import ROOT
+from conformance.selfcheck.stand_ins import needs_posix, script
 
 SMALL = "torch-16x8x32x64-none-forward"
-needs_posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for a python is a shell script")
 
 
 @pytest.mark.parametrize("name", [name for name in TIMED if "512" not in name])
@@ -98,13 +100,6 @@ def test_other_machines_are_refused(name: str) -> None:
         match.same_machine({A: here, B: {**here, name: "other"}})
 
 
-def script(path: Path, text: str) -> str:
-    """An executable that stands for a python."""
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 @needs_posix
 @pytest.mark.parametrize(
     ("arguments", "line"),
@@ -172,6 +167,7 @@ def test_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     cell = found["cells"][SMALL]
     assert found["schema"] == 1
     assert found["complete"] is True
+    assert found["together"] is match.room_for_two(1)
     assert set(found["environments"]) == {A, CONTROL, B}
     assert {"cpu", "capability", "threads", "torch", "load", "load_after"} <= set(found["environments"][B])
     assert cell["verdict"] == "inconclusive"
@@ -179,32 +175,49 @@ def test_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert {len(times) for times in found["rounds"][SMALL].values()} == {cell["rounds"]}
 
 
+class Double:
+    """A worker that is not timed, and notes what it was asked; that of a slow environment takes twice as long."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __init__(self, python: Path, threads: int) -> None:
+        self.factor = 2.0 if python.name == "slow" else 1.0
+
+    def __enter__(self) -> "Double":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def send(self, do: str, **request: Any) -> None:
+        self.asked.append(do)
+        self.request = {"do": do, **request}
+
+    def receive(self) -> dict[str, Any]:
+        self.asked.append("answer")
+        if self.request["do"] == "block":
+            return {name: [self.factor] * self.request["calls"] for name in ("cpu", "wall")}
+        return fingerprint() if self.request["do"] == "fingerprint" else {"seconds": 0.001}
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_two_blocks_at_once(room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is room for two, both of a pair are asked before one of them answers."""
+    monkeypatch.setattr(match, "Remote", Double)
+    monkeypatch.setattr(match, "room_for_two", lambda _: room)
+    monkeypatch.setattr(Double, "asked", [])
+    with match.workers({A: Path("fast"), B: Path("slow")}, 1) as crews:
+        duel = match.fight(crews, [SMALL], Settings(seconds=1e9, looks=(3,)))
+    asked = Double.asked[Double.asked.index("block") :]
+    # Three rounds of the cell and the first of its two anchors, three pairs each.
+    pairs = ["block", "block", "answer", "answer"] if room else ["block", "answer"] * 2
+    assert asked[: 4 * 3 * 5] == pairs * 3 * 5
+    assert duel.together is room
+    assert duel.series[SMALL].ratios == pytest.approx([math.log(2)] * 3)
+
+
 def test_a_slow_environment_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the coordinator sees it: B's blocks take twice as long."""
-
-    class Double:
-        """A worker that is not timed."""
-
-        def __init__(self, python: Path, threads: int) -> None:
-            self.factor = 2.0 if python.name == "slow" else 1.0
-
-        def __enter__(self) -> "Double":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def ask(self, do: str, **request: Any) -> dict[str, Any]:
-            if do == "block":
-                return {name: [self.factor] * request["calls"] for name in ("cpu", "wall")}
-            return fingerprint() if do == "fingerprint" else {"seconds": 0.001}
-
-        def send(self, **request: Any) -> None:
-            self.answer = self.ask(**request)
-
-        def receive(self) -> dict[str, Any]:
-            return self.answer
-
+    """As the coordinator sees it."""
     monkeypatch.setattr(match, "Remote", Double)
     for name in ("fast", "slow"):
         script(tmp_path / name, "")
@@ -237,13 +250,14 @@ def test_a_crew_takes_turns() -> None:
         def __init__(self, name: str, seconds: float) -> None:
             self.name, self.seconds = name, seconds
 
-        def ask(self, do: str, **_: object) -> dict[str, Any]:
-            if do == "block":
-                return {"cpu": self.name}
+        def send(self, do: str, **_: object) -> None:
+            pass
+
+        def receive(self) -> dict[str, Any]:
             return {"seconds": self.seconds} if self.seconds else {"unsupported": "not here"}
 
     crew = Crew([Answers(name, seconds) for name, seconds in zip("abc", (1.0, 5.0, 2.0), strict=True)])  # type: ignore[misc]
-    assert {crew.block(cell="x")["cpu"] for _ in range(50)} == set("abc")
+    assert {crew.start(cell="x").name for _ in range(50)} == set("abc")  # type: ignore[attr-defined]
     assert crew.prepare("x") == {"seconds": 2.0}
     assert Crew([*crew.remotes, Answers("d", 0.0)]).prepare("x") == {"unsupported": "not here"}  # type: ignore[list-item]
 
@@ -300,6 +314,53 @@ def test_the_self_test_runs(
     assert main(options) == 0
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == written
     assert "10%" in capsys.readouterr().out
+
+
+def test_shapes_of_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run is of the next shape, with its cells alone."""
+    asked: list[list[str]] = []
+
+    def fight(crews: object, cells: list[str], settings: Settings, slowdown: float) -> match.Duel:
+        asked.append(cells)
+        return match.Duel(
+            settings, {A: fingerprint()}, True, judged={name: judgement(Verdict.EQUIVALENT) for name in cells}
+        )
+
+    monkeypatch.setattr(self_test, "fight", fight)
+    monkeypatch.setattr(self_test, "workers", lambda *_: nullcontext({}))
+    monkeypatch.setattr(self_test, "SLOWDOWNS", (0.0,))
+    assert main(["duel", "--self-test", "--runs", "5", "--json", str(tmp_path / "x.json")]) == 0
+    assert [len(cells) for cells in asked] == [4, 4, 4, 1, 4]
+    assert asked[0] == asked[4] == [name for name in match.choose([]) if "16x8x32" in name]
+    assert sorted(name for cells in asked[:4] for name in cells) == sorted(match.choose([]))
+
+
+@pytest.mark.parametrize(("cores", "threads", "room"), [(1, 1, False), (2, 1, True), (2, 2, False), (8, 4, True)])
+def test_two_at_once(cores: int, threads: int, room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a core for each thread of two workers."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert match.room_for_two(threads) is room
+
+
+def test_the_committed_self_test() -> None:
+    """No false alarm, 5 % found in 95 % of the duels and of the cells, within the time; README's table is made of it."""
+    found = json.loads((ROOT / "conformance" / "duel" / "self_test.json").read_text(encoding="utf-8"))
+    rates = {one["slowdown"]: one for one in self_test.rates(found["runs"])}
+    assert list(rates.values()) == found["rates"]
+    assert tuple(rates) == self_test.SLOWDOWNS
+    assert {name for one in found["runs"] for name in one["cells"]} == set(match.choose([]))
+    assert all(one["runs"] >= 20 for one in rates.values())
+    assert rates[0.0]["slower"] == rates[0.0]["faster"] == 0
+    assert rates[0.05]["found"] >= 0.95 * rates[0.05]["runs"]
+    assert rates[0.05]["slower"] >= 0.95 * rates[0.05]["cells"]
+    assert max(one["longest"] for one in rates.values()) < Settings.seconds + 1
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for slowdown, one in rates.items():
+        figures = (
+            *(one[name] for name in ("runs", "found", "cells", "slower", "equivalent", "inconclusive")),
+            round(one["seconds"]), round(one["longest"]),
+        )  # fmt: skip
+        assert f"| {slowdown:.0%} | ".replace("%", " %") + " | ".join(map(str, figures)) + " |" in readme
 
 
 def test_settings_of_a_run() -> None:

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import statistics
+from collections.abc import Sequence
 
 import pytest
 
@@ -95,19 +96,32 @@ def test_spread() -> None:
 
 
 def test_what_changes_steadily_cancels() -> None:
-    """Two blocks of each side, in an order and back: a machine that slows by the same factor in each block shows nothing."""
-    series = Series()
-    for order in itertools.permutations(SIDES):
-        places = (*order, *reversed(order))
-        blocks = {side: [Block(1.1**k, 1.1**k) for k, one in enumerate(places) if one == side] for side in SIDES}
-        series.add(blocks)
-    assert series.ratios == pytest.approx([0.0] * 6)
-    assert series.controls == pytest.approx([0.0] * 6)
+    """One block after the other, where two have no room: a machine that slows by the same factor in each shows nothing."""
+    now = itertools.count()
+
+    def measure(cell: str, pair: Sequence[str]) -> dict[str, Block]:
+        return {side: Block(1.1**k, 1.1**k) for side in pair for k in [next(now)]}
+
+    series: dict[str, Series] = {}
+    play(("a",), (), measure, Settings(1e9, looks=(21,)), series, {}, clock=lambda: 0.0)
+    assert series["a"].ratios == pytest.approx([0.0] * 21)
+    assert series["a"].controls == pytest.approx([0.0] * 21)
 
 
-def test_a_ratio_is_to_both_workers_of_a() -> None:
-    series = Series()
-    series.add({A: [Block(1.0, 2.0)] * 2, CONTROL: [Block(4.0, 2.0)] * 2, B: [Block(6.0, 2.0)] * 2})
+def test_what_strikes_both_of_a_pair_cancels() -> None:
+    """Only times that were taken side by side are compared."""
+    chance, series = random.Random(0), Series()
+    for _ in range(5):
+        struck = {pair: math.exp(chance.gauss(0, 1)) for pair in ((A, B), (CONTROL, B), (A, CONTROL))}
+        own = {A: 1.0, CONTROL: 1.02, B: 1.3}
+        series.add([{side: Block(own[side] * by, own[side] * by) for side in pair} for pair, by in struck.items()])
+    assert series.ratios == series.walls == pytest.approx([math.log(1.3) - math.log(1.02) / 2] * 5)
+    assert series.controls == pytest.approx([math.log(1.02)] * 5)
+
+
+def test_a_ratio_is_to_a_and_its_control() -> None:
+    series, own = Series(), {A: Block(1.0, 2.0), CONTROL: Block(4.0, 2.0), B: Block(6.0, 2.0)}
+    series.add([{side: own[side] for side in pair} for pair in itertools.combinations(SIDES, 2)])
     assert series.ratios == pytest.approx([math.log(3)])
     assert series.controls == pytest.approx([math.log(4)])
     assert series.walls == pytest.approx([0.0])
@@ -123,18 +137,21 @@ def simulate(seed: int, slowdown: float, noise: float, bias: float = 0.0) -> dic
     Args:
         seed: of everything.
         slowdown: of B.
-        noise: of a block, relative.
+        noise: of a block against the one beside it, relative.
         bias: how unlike workers of one environment are, relative.
     """
     chance, now = random.Random(seed), [0.0]
     own = {(cell, side): math.exp(chance.gauss(0, bias)) for cell in CELLS for side in SIDES}
 
-    def measure(cell: str, side: str) -> Block:
-        now[0] += 0.006
-        busy = 1 + 0.5 * (math.sin(now[0]) > 0)
+    def block(cell: str, side: str, busy: float) -> Block:
         heavy = 1 + (chance.random() < 0.05) * chance.expovariate(1)
         cpu = own[cell, side] * busy * heavy * math.exp(chance.gauss(0, noise)) * (1 + slowdown * (side == B))
         return Block(cpu, cpu * (1 + chance.expovariate(2)))
+
+    def measure(cell: str, pair: Sequence[str]) -> dict[str, Block]:
+        now[0] += 0.012
+        busy = (1 + 0.5 * (math.sin(now[0]) > 0)) * math.exp(chance.gauss(0, 0.1))
+        return {side: block(cell, side, busy) for side in pair}
 
     judged: dict[str, Judgement] = {}
     play(CELLS, (), measure, Settings(seconds=90, seed=seed), {}, judged, clock=lambda: now[0])
@@ -174,20 +191,22 @@ def test_unlike_workers_raise_delta() -> None:
     alike = {(cell, side): 1.06 if side == CONTROL else 1.09 if side == B else 1.0 for cell in CELLS for side in SIDES}
     judged: dict[str, Judgement] = {}
     settings = Settings(seconds=1e9, looks=(11, 21))
-    play(CELLS, (), lambda cell, side: Block(alike[cell, side], 1.0), settings, {}, judged, clock=lambda: 0.0)
+    play(
+        CELLS, (), lambda cell, pair: {side: Block(alike[cell, side], 1.0) for side in pair},
+        settings, {}, judged, clock=lambda: 0.0,
+    )  # fmt: skip
     for one in judged.values():
         assert one.delta == pytest.approx(math.log(1.06))
         assert one.verdict is Verdict.INCONCLUSIVE
 
 
 def test_whose_turn_it_is() -> None:
-    """Each round is an order and the same backwards; orders of sides and cells vary; anchors come in every fourth sweep."""
-    turns: list[tuple[str, str]] = []
+    """Each round is a circle of pairs; orders of sides and cells vary; anchors come in every fourth sweep."""
+    turns: list[tuple[str, tuple[str, ...]]] = []
 
-    def measure(cell: str, side: str) -> Block:
-        turns.append((cell, side))
-        # Twice as slow, or equally fast: never decided before the first look.
-        return Block(1.0 + (side == B), 1.0)
+    def measure(cell: str, pair: Sequence[str]) -> dict[str, Block]:
+        turns.append((cell, tuple(pair)))
+        return {side: Block(1.0 + (side == B), 1.0) for side in pair}
 
     series: dict[str, Series] = {}
     judged: dict[str, Judgement] = {}
@@ -197,13 +216,13 @@ def test_whose_turn_it_is() -> None:
         ("a", "b"), ("z",), measure, settings, series, judged,
         lambda sweep, judged: sweeps.append(len(undecided(("a", "b"), judged))), lambda: 0.0,
     )  # fmt: skip
-    rounds = [turns[k : k + 6] for k in range(0, len(turns), 6)]
+    rounds = [turns[k : k + 3] for k in range(0, len(turns), 3)]
     for one in rounds:
-        cells, sides = zip(*one, strict=True)
+        cells, pairs = zip(*one, strict=True)
         assert len(set(cells)) == 1
-        assert sides == sides[::-1]
-        assert set(sides) == set(SIDES)
-    assert len({tuple(side for _, side in one) for one in rounds}) == 6
+        assert {first for first, _ in pairs} == {second for _, second in pairs} == set(SIDES)
+        assert all(first != second for first, second in pairs)
+    assert len({tuple(pair for _, pair in one) for one in rounds}) == 6
     assert sweeps == [2] * 8 + [0]
     assert {name: len(one.ratios) for name, one in series.items()} == {"a": 9, "b": 9, "z": 3}
     assert [one[0][0] for one in rounds].count("a") == 9
@@ -216,8 +235,9 @@ def test_too_few_rounds_decide_nothing() -> None:
     now = itertools.count()
     judged: dict[str, Judgement] = {}
     play(
-        ("a",), (), lambda cell, side: Block(1.0 + (side == B), 1.0), Settings(3.0), {}, judged, clock=lambda: next(now)
-    )
+        ("a",), (), lambda cell, pair: {side: Block(1.0 + (side == B), 1.0) for side in pair},
+        Settings(3.0), {}, judged, clock=lambda: next(now),
+    )  # fmt: skip
     assert judged["a"].verdict is Verdict.INCONCLUSIVE
     assert 0 < judged["a"].rounds < 10
 
@@ -225,10 +245,10 @@ def test_too_few_rounds_decide_nothing() -> None:
 def test_an_interruption_keeps_what_was_timed() -> None:
     turns = itertools.count()
 
-    def measure(cell: str, side: str) -> Block:
-        if next(turns) == 200:
+    def measure(cell: str, pair: Sequence[str]) -> dict[str, Block]:
+        if next(turns) == 100:
             raise KeyboardInterrupt
-        return Block(1.0, 1.0)
+        return {side: Block(1.0, 1.0) for side in pair}
 
     series: dict[str, Series] = {}
     judged: dict[str, Judgement] = {}

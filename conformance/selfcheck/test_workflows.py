@@ -26,6 +26,7 @@ from conformance.versions.results import SUBJECTS, read_all
 FOLDER = ROOT / ".github" / "workflows"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yml"))}
 VERSIONS = TEXTS["versions.yml"]
+COMMANDS = {"versions", "merge", "matrix", "compare", "duel"}
 LINES = [line for text in TEXTS.values() for line in re.findall(r"python -m conformance [^\n)>|]*", text)]
 
 
@@ -92,11 +93,11 @@ def test_commands_are_understood(line: str) -> None:
     words = shlex.split(re.sub(r"\$\{\{.*?\}\}|\$\w+", "word", line.partition("||")[0]))
     given = parser().parse_args(words[3:])
     assert isinstance(given, argparse.Namespace)
-    assert given.command in ("versions", "merge", "matrix", "compare")
+    assert given.command in COMMANDS
 
 
 def test_all_commands_are_there() -> None:
-    assert {line.split()[3] for line in LINES} == {"versions", "merge", "matrix", "compare"}
+    assert {line.split()[3] for line in LINES} == COMMANDS
 
 
 @pytest.mark.parametrize("name", TEXTS)
