@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -84,10 +83,9 @@ def settings_of(given: argparse.Namespace, cells: Sequence[str]) -> Settings:
 
 def watch(console: Console, cells: Sequence[str], settings: Settings) -> tuple[Status, Progress]:
     """How it goes: live on a terminal, a line now and then elsewhere."""
-    status, started, told = console.status("starting"), time.monotonic(), [0.0]
+    status, told = console.status("starting the workers"), [0.0]
 
-    def progress(sweep: int, judged: Mapping[str, Judgement]) -> None:
-        spent = time.monotonic() - started
+    def progress(sweep: int, spent: float, judged: Mapping[str, Judgement]) -> None:
         widest = max((one.ratio.high - one.ratio.low for one in judged.values()), default=0.0)
         line = (
             f"sweep {sweep}, {spent:.0f} of at most {settings.seconds:.0f} s, "

@@ -90,8 +90,8 @@ class Judgement:
     rounds: int
 
 
-# Told after each sweep: how many there were, and the judgements so far.
-Progress = Callable[[int, Mapping[str, Judgement]], None]
+# Told after each sweep: how many there were, the seconds they took, and the judgements so far.
+Progress = Callable[[int, float, Mapping[str, Judgement]], None]
 
 
 def play(
@@ -118,17 +118,17 @@ def play(
     """
     chance = random.Random(settings.seed)
     series.update({cell: Series() for cell in (*cells, *anchors)})
-    until, sweep = clock() + settings.seconds, 0
+    started, sweep, spent = clock(), 0, 0.0
     try:
-        while (left := undecided(cells, judged)) and sweep < settings.looks[-1] and clock() < until:
+        while (left := undecided(cells, judged)) and sweep < settings.looks[-1] and spent < settings.seconds:
             order = [*left, *(anchors if sweep % SPARSE == 0 else ())]
             for cell in chance.sample(order, len(order)):
                 series[cell].add(_round(cell, measure, chance))
-            sweep += 1
+            sweep, spent = sweep + 1, clock() - started
             if sweep in settings.looks:
                 judged.update(look(left, series, settings))
             if progress is not None:
-                progress(sweep, judged)
+                progress(sweep, spent, judged)
     finally:
         unseen = [cell for cell in undecided(cells, judged) if len(series[cell].ratios) not in settings.looks]
         judged.update(look([cell for cell in unseen if series[cell].ratios], series, settings))

@@ -214,7 +214,7 @@ def test_whose_turn_it_is() -> None:
     settings = Settings(seconds=1e9, looks=(9, 99))
     play(
         ("a", "b"), ("z",), measure, settings, series, judged,
-        lambda sweep, judged: sweeps.append(len(undecided(("a", "b"), judged))), lambda: 0.0,
+        lambda sweep, spent, judged: sweeps.append(len(undecided(("a", "b"), judged))), lambda: 0.0,
     )  # fmt: skip
     rounds = [turns[k : k + 3] for k in range(0, len(turns), 3)]
     for one in rounds:

@@ -28,8 +28,9 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield f"<style>\n{(HERE / 'matrix.css').read_text(encoding='utf-8')}</style></head><body>"
     yield "<h1>What torch.nn's Transformer does, by version of torch</h1>"
     yield "<p>Each row is a clause of the specification as one subject meets it: the handmade model, torch where gradients"
-    yield " are recorded (torch), torch in eval mode without gradients (torch-fast). Open a cell that differs for what was"
-    yield " found, on which cases, and the line that repeats it; rest on any other for its numbers.</p>"
+    yield " are recorded (torch), in eval mode without gradients (torch-fast), torch's attention with one implementation alone"
+    yield " (torch-math, torch-flash). Open a cell that differs for what was found, on which cases, and the line that repeats"
+    yield " it; rest on any other for its numbers.</p>"
     legend = " ".join(f'<span class="{CLASSES[w]} key">{sign} {w}</span>' for w, sign in SIGNS.items())
     places = {
         "clauses": "Clauses",
