@@ -13,6 +13,7 @@ from ..subjects.subject import Subject
 from ..verdicts import Verdict
 from ..versions.run_differences import Differences
 from .model import Report, Result, Writer, decode, encode
+from .selection import selection
 from .terminal import summary
 
 KEY = "conformance"
@@ -32,6 +33,8 @@ class Recorder:
             "capabilities": capabilities.probed(),
             "sample": config.getoption("--sample"),
         }
+        if chosen := selection(config):
+            self.environment["chosen"] = chosen
         folder = config.getoption("--report")
         self.writer = None if folder is None else Writer(Path(folder).expanduser(), self.environment)
         self.written = ""

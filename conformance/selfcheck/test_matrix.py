@@ -146,4 +146,4 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {path.name for path in out.iterdir()} == {"MATRIX.md", "matrix.html"}
     path_of("0.2.0", tmp_path).write_text('{"schema": 7}', encoding="utf-8")
     assert main(["matrix", "--results", str(tmp_path), "--out", str(out)]) == 2
-    assert "expected stored results of schema 1, got schema 7" in capsys.readouterr().err
+    assert "expected stored results of schema 2, got schema 7" in capsys.readouterr().err

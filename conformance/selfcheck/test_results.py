@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.clauses import REGISTRY
 from conformance.report.model import Report, Result, write_report
 from conformance.versions.collecting import collect, find
 from conformance.versions.results import (
@@ -16,6 +17,7 @@ from conformance.versions.results import (
     SubjectResults,
     UnusableResults,
     VersionResults,
+    digest,
     machines,
     path_of,
     read,
@@ -81,7 +83,8 @@ def test_made_of_reports(tmp_path: Path) -> None:
     write(made, path)
     assert path.name == "torch-2.13.0.json"
     assert read(path) == made
-    assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 1
+    assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 2
+    assert mask.lacking == (digest("encoder_layer-c"),)
 
 
 def test_the_handmade_model_is_not_blamed_for_torch() -> None:
@@ -96,7 +99,16 @@ def test_at_most_twenty_cases() -> None:
     counts = collect([report(results=results)]).subjects["torch"].clauses["MASK-02"]
     assert len(counts.differs) == 20
     assert counts.wrong == 25
-    assert not counts.listed
+    assert counts.wrong_cases == {digest(f"case-{n:02}") for n in range(25)}
+
+
+def test_a_chosen_part_is_not_complete() -> None:
+    """A run that was told to leave clauses out is stored as such."""
+    assert collect([report()]).subjects["torch"].complete
+    made = collect([report(), report("handmade", chosen="-k RMS")])
+    assert made.subjects["torch"].complete
+    assert not made.subjects["handmade"].complete
+    assert "chosen" not in made.environment
 
 
 @pytest.mark.parametrize(
@@ -124,8 +136,8 @@ def test_reports_that_do_not_go_together(reports: list[Report], words: str) -> N
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda data: data.update(schema=2), "expected stored results of schema 1, got schema 2"),
-        (lambda data: data.update(schema="1"), "expected stored results of schema 1, got schema '1'"),
+        (lambda data: data.update(schema=1), "expected stored results of schema 2, got schema 1"),
+        (lambda data: data.update(schema="2"), "expected stored results of schema 2, got schema '2'"),
         (lambda data: data.pop("torch"), "torch: missing"),
         (lambda data: data.update(torch=2.13), "torch: expected str, got float"),
         (lambda data: data.update(subjects=[]), "subjects: expected dict, got list"),
@@ -198,7 +210,8 @@ def test_machines() -> None:
         (version("1", ratio=1.0), version("2", ratio=2.0), [Change.DRIFTED]),
         (version("1", verdicts={"not supported": 5}), version("2"), [Change.ADDED]),
         (version("1"), version("2", verdicts={"not supported": 5}), [Change.BROKEN]),
-        (version("1", ("a",)), version("2", verdicts={"not supported": 5}), [Change.REMOVED]),
+        (version("1", ("a",)), version("2", verdicts={"not supported": 5}), [Change.BROKEN]),
+        (version("1", ("a",), verdicts={"torch differs": 1}), version("2", verdicts={"not supported": 5}), [Change.REMOVED]),
     ],
 )  # fmt: skip
 def test_transitions(old: VersionResults, new: VersionResults, changes: list[Change]) -> None:
@@ -207,12 +220,54 @@ def test_transitions(old: VersionResults, new: VersionResults, changes: list[Cha
     assert {one.name for one in found} == {"MASK-02"}
 
 
-def test_cut_lists_are_compared_by_number() -> None:
-    """Where not all cases are named, two lists of them say nothing of which are new."""
-    old = Counts({"torch differs": 30}, {"nan": 30}, differs=tuple("ab"))
-    new = Counts({"torch differs": 31}, {"nan": 31}, differs=tuple("cd"))
-    assert compared(old, new) == [(Change.BROKEN, "1 checks differ anew (31 nan)", ())]
-    assert [change for change, *_ in compared(new, old)] == [Change.FIXED]
+def counts(wrong: str = "", conforming: str = "", lacking: str = "", shown: int = 1) -> Counts:
+    """Checks, each of the case that a letter names; of those that differ so many are named."""
+    numbers = {"torch differs": len(wrong), "conforms": len(conforming), "not supported": len(lacking)}
+    return Counts(
+        {verdict: number for verdict, number in numbers.items() if number},
+        {"nan": len(wrong)} if wrong else {},
+        differs=tuple(wrong[:shown]),
+        rest=tuple(map(digest, wrong[shown:])),
+        lacking=tuple(map(digest, lacking)) if wrong or conforming else (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        # One that is fixed makes up for none that is broken, also where neither is named.
+        (counts("abc", "d"), counts("abd", "c"), {"broken": "1 check differs anew (nan)", "fixed": "1 check differs no more (nan)"}),
+        (counts("a", "bcd"), counts("abc", "d"), {"broken": "2 checks differ anew (nan)"}),
+        # What could not be asked before is not broken, and what cannot be asked any more is not fixed.
+        (counts("", "b", "ac"), counts("ac", "b"), {"added": "2 checks not supported before, differ (nan)"}),
+        (
+            counts("", "ab", "c"), counts("bc", "a"),
+            {"broken": "1 check differs anew (nan)", "added": "1 check not supported before, differs (nan)"},
+        ),
+        (counts("ac", "b"), counts("", "b", "ac"), {"removed": "2 checks differ before, not supported any more (nan)"}),
+        # What conformed and cannot be asked any more is broken, unless other cases were asked.
+        (counts("", "abc"), counts("", "ab", "c"), {"broken": "1 check not supported any more"}),
+        (counts("", "ab"), counts("", "ab", "c"), {"unchanged": "conforms → conforms"}),
+        (counts("a", "b"), counts("", "", "ab"), {"broken": "differs → not supported"}),
+    ],
+)  # fmt: skip
+def test_cases_are_told_apart(old: Counts, new: Counts, found: dict[str, str]) -> None:
+    """By name or digest, never by their number alone."""
+    assert {change.value: detail for change, detail, _ in compared(old, new)} == found
+
+
+def test_named_cases() -> None:
+    """Those of a transition are the ones that it happened to, as far as they are named."""
+    ((change, _, cases),) = compared(counts("ab", "cd"), counts("cab", "d", shown=3))
+    assert (change, cases) == (Change.BROKEN, ("c",))
+
+
+def test_kinds_of_a_part() -> None:
+    """Kinds are of all that differ: where only some of these are new, it is said."""
+    old = dataclasses.replace(counts("ab", "cde"), kinds={"nan": 2})
+    new = dataclasses.replace(counts("abc", "de"), kinds={"nan": 2, "value": 1})
+    assert [detail for _, detail, _ in compared(old, new)] == ["1 check differs anew (2 nan, 1 value in all)"]
+    assert [detail for _, detail, _ in compared(counts("", "abcde"), new)] == ["3 checks differ anew (2 nan, 1 value)"]
 
 
 def test_nothing_in_common() -> None:
@@ -225,8 +280,16 @@ def test_found_by_name(tmp_path: Path) -> None:
     made = collect([report()])
     write(made, path_of("2.13.0", tmp_path))
     write_report(report(), tmp_path / "report.json")
-    for name in ("2.13.0", str(tmp_path / "torch-2.13.0.json"), str(tmp_path), str(tmp_path / "report.json")):
-        assert find(name, tmp_path).subjects == made.subjects
+    (tmp_path / "folder").mkdir()
+    write_report(report(), tmp_path / "folder" / "report.json")
+    for name in ("2.13.0", "2.13", "torch-2.13.0.json", "folder", "report.json", "folder/report.json"):
+        place = name if name.startswith("2") else str(tmp_path / name)
+        assert find(place, tmp_path).subjects == made.subjects
+    with pytest.raises(UnusableResults, match="a folder of results, expected a version beside a version"):
+        find(str(tmp_path), tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnusableResults, match="empty: expected a report, got a folder without"):
+        find(str(tmp_path / "empty"), tmp_path)
     with pytest.raises(UnusableResults, match=r"^2.99: neither a stored version of torch nor .* \(stored: 2.13.0\)"):
         find("2.99", tmp_path)
 
@@ -244,7 +307,8 @@ def test_command_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert compare(tmp_path) == 1
     shown = capsys.readouterr().out
     assert "torch 2.12.1 → 2.13.0" in shown
-    assert "broken   MASK-02: 1 checks differ anew (1 nan)" in shown
+    assert "broken   MASK-02: 1 check differs anew (nan)" in shown
+    assert REGISTRY["MASK-02"].sentence in shown
     assert "encoder_layer-src_mask=float" in shown
     write(version("2.13.0"), path_of("2.13.0", tmp_path))
     assert compare(tmp_path) == 0

@@ -159,5 +159,5 @@ def test_rehearsal(tmp_path: Path) -> None:
     assert {one.name for one in (tmp_path / "report" / "site").iterdir()} == {"MATRIX.md", "matrix.html", "index.html"}
     assert "2.16.0.dev20261130" in (tmp_path / "report" / "site" / "index.html").read_text(encoding="utf-8")
     summary = (tmp_path / "summary").read_text(encoding="utf-8")
-    assert "torch 2.13.0: torch fixed MASK-02: 1 checks differ no more (1 nan), x\n" in summary
+    assert "torch 2.13.0: torch fixed MASK-02: 1 check differs no more (nan), x\n" in summary
     assert "dev" not in summary

@@ -4,21 +4,25 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from packaging.version import InvalidVersion, Version
 
 from ..report.model import Report, Result, UnreadableReport, count, read_report
 from ..verdicts import Verdict
 from .behaviours import Behaviour, load
+from .releases import RELEASES
 from .results import (
     FOLDER,
+    SAID,
     SUBJECTS,
     WRONG,
     Counts,
     SubjectResults,
     UnusableResults,
     VersionResults,
+    digest,
     path_of,
     read,
     release,
@@ -44,7 +48,7 @@ def collect(
         raise UnusableResults("expected a report, got none")
     first = dict(reports[0].environment)
     probed = capabilities or first.get("capabilities") or {}
-    for own in ("subject", "capabilities"):
+    for own in ("subject", "capabilities", "chosen"):
         first.pop(own, None)
     for report in reports[1:]:
         for own, value in first.items():
@@ -60,7 +64,7 @@ def collect(
         if name in subjects:
             raise UnusableResults(f"subject: {name} is in two of the reports")
         subjects[name] = _subject(report, [one for one in followed if name in one.subjects])
-    environment = {**first, "suite": _suite(), **({"command": command} if command else {})}
+    environment = {**first, **({"command": command} if command else {})}
     ordered = {name: subjects[name] for name in SUBJECTS if name in subjects}
     return VersionResults(release(str(first.get("torch"))), environment, dict(probed), ordered)
 
@@ -74,7 +78,7 @@ def _subject(report: Report, followed: Iterable[Behaviour]) -> SubjectResults:
         clauses.setdefault(result.clause, []).append(result)
     by_name = {one.name: [result for result in results if one.covers(result.clause, result.case)] for one in followed}
     return SubjectResults(
-        report.complete,
+        report.complete and not report.environment.get("chosen"),
         {clause: _counts(found) for clause, found in sorted(clauses.items())},
         {name: _counts(found) for name, found in by_name.items() if found},
     )
@@ -90,22 +94,20 @@ def _counts(results: Sequence[Result]) -> Counts:
     differing = sorted((result for result in results if result.verdict in WRONG), key=lambda r: (len(r.case), r.case))
     found = [tensor.get("ratio") for result in results for tensor in result.tensors]
     ratios = [float(ratio) for ratio in found if isinstance(ratio, int | float) and math.isfinite(ratio)]
+    verdicts = count(result.verdict for result in results)
+    # Of a clause that cannot be asked at all, all cases are meant.
+    mixed = bool(SAID & set(verdicts))
     return Counts(
-        count(result.verdict for result in results),
+        verdicts,
         count(result.kind for result in differing if result.kind),
         float(f"{statistics.median(ratios):.3g}") if ratios else None,
         float(f"{max(ratios):.3g}") if ratios else None,
         count(result.policy for result in results if result.policy),
         tuple(result.case for result in differing[:SHOWN]),
+        tuple(digest(result.case) for result in differing[SHOWN:]),
+        tuple(digest(result.case) for result in results if mixed and result.verdict == Verdict.NOT_SUPPORTED.value),
         " ".join(differing[0].message.split("\n")[0].split())[:300] if differing else "",
     )
-
-
-def _suite() -> str:
-    try:
-        return metadata.version("transformer-conformance")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def find(name: str, folder: Path = FOLDER) -> VersionResults:
@@ -115,15 +117,39 @@ def find(name: str, folder: Path = FOLDER) -> VersionResults:
         UnusableResults: nothing of the kind, or it cannot be read.
     """
     path = Path(name).expanduser()
-    if path_of(name, folder).is_file():
-        return read(path_of(name, folder))
+    version = stored_version(name, folder)
+    if version is not None:
+        return read(path_of(version, folder))
+    if holds_results(path):
+        raise UnusableResults(f"{name}: a folder of results, expected a version beside a version or two such folders")
     if path.is_file() and path.name != "report.json" and path.suffix == ".json":
         return read(path)
     if path.exists():
         return collect([report_at(path)])
-    stored = [one.stem.removeprefix("torch-") for one in folder.glob("torch-*.json")]
-    shown = ", ".join(sorted(stored, key=lambda one: (len(one), one))) or "none"
+    shown = ", ".join(_stored(folder)) or "none"
     raise UnusableResults(f"{name}: neither a stored version of torch nor a file of results (stored: {shown})")
+
+
+def stored_version(name: str, folder: Path = FOLDER) -> str | None:
+    """The stored version that is named, in full or as 2.5 for 2.5.1; None for what names none."""
+    names = (name, *(one.version for one in RELEASES if one.version.rpartition(".")[0] == name))
+    return next((version for version in names if version in _stored(folder)), None)
+
+
+def _stored(folder: Path) -> list[str]:
+    return sorted((one.stem.removeprefix("torch-") for one in folder.glob("torch-*.json")), key=_by_version)
+
+
+def _by_version(name: str) -> tuple[int, Version | str]:
+    try:
+        return 0, Version(name)
+    except InvalidVersion:
+        return 1, name
+
+
+def holds_results(folder: Path) -> bool:
+    """Whether there are results of versions in a folder."""
+    return folder.is_dir() and any(folder.glob("torch-*.json"))
 
 
 def report_at(path: Path) -> Report:
@@ -132,7 +158,10 @@ def report_at(path: Path) -> Report:
     Raises:
         UnusableResults: there is none that can be read.
     """
+    path = path.expanduser()
+    if path.is_dir() and not any((path / name).exists() for name in ("report.json", "results.jsonl")):
+        raise UnusableResults(f"{path}: expected a report, got a folder without report.json and results.jsonl")
     try:
-        return read_report(path.expanduser())
+        return read_report(path)
     except UnreadableReport as error:
         raise UnusableResults(str(error)) from None

@@ -2,21 +2,22 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..clauses import REGISTRY, load_all
 from ..report.model import count
 from . import folders, matrix_html, matrix_markdown
-from .behaviours import UnreadableBehaviours
+from .behaviours import Behaviour, UnreadableBehaviours
 from .behaviours import load as load_behaviours
-from .collecting import collect, find, report_at
+from .collecting import collect, find, holds_results, report_at, stored_version
 from .known_differences import UnreadableDifferences
 from .known_differences import load as load_known
-from .matrix import described, matrix
+from .matrix import SIGNS, described, matrix
 from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read, read_all, write
 from .speed_figures import changes
-from .transitions import Change, Transition, alarming, transitions
+from .transitions import Change, Transition, alarming, transitions, turned
 
 # Of each change, so many cases are printed.
 CASES = 3
@@ -93,8 +94,10 @@ def _matrix(given: argparse.Namespace) -> int:
 
 
 def _compare(given: argparse.Namespace) -> int:
+    load_all()
     old, new = (Path(name).expanduser() for name in (given.before, given.after))
-    if folders.holds_results(old) or folders.holds_results(new):
+    single = any(stored_version(name, given.results) or Path(name).is_file() for name in (given.before, given.after))
+    if not single and (holds_results(old) or holds_results(new)):
         return _compare_folders(old, new, given)
     before, after = find(given.before, given.results), find(given.after, given.results)
     where = machines([before, after])
@@ -103,9 +106,11 @@ def _compare(given: argparse.Namespace) -> int:
         raise UnusableResults(
             f"measured on different machines ({first}; {second}); --across-machines compares them all the same"
         )
-    found = transitions(before, after, load_known(), load_behaviours())
+    followed = load_behaviours()
+    found = transitions(before, after, load_known(), followed)
     timed = changes(before.speed, after.speed, given.across_machines)
-    sys.stdout.writelines(f"{line}\n" for line in [*_lines(before, after, found), *timed])
+    lines = [*_heading(before, after), *_turned(before, after, followed), *_lines(found), "", *timed]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     return 1 if alarming(found, given.strict, len(where) > 1) else 0
 
 
@@ -121,16 +126,43 @@ def _compare_folders(before: Path, after: Path, given: argparse.Namespace) -> in
     sys.stdout.writelines(f"{line}\n" for line in folders.lines(moved))
     counts = count(step.change.value for one in moved for step in one.transitions)
     said = ", ".join(f"{number} {change}" for change, number in counts.items()) or "nothing moved"
-    sys.stdout.write(f"{before} → {after}: {said}\n")
+    both = len({one.torch for one in old} & {one.torch for one in new})
+    sys.stdout.write(f"{before} → {after}, {both} of {len(moved)} versions compared: {said}\n")
     return 1 if any(one.alarming(given.strict) for one in moved) else 0
 
 
-def _lines(before: VersionResults, after: VersionResults, found: Sequence[Transition]) -> list[str]:
-    lines = [f"torch {before.torch} → {after.torch}"]
-    for version in (before, after):
+def _heading(before: VersionResults, after: VersionResults) -> Iterator[str]:
+    """Which versions, what of them is lacking, and what they can do that the other cannot."""
+    yield f"torch {before.torch} → {after.torch}"
+    builds = [str(one.environment.get("torch", one.torch)) for one in (before, after)]
+    if len({build.partition("+")[2] for build in builds}) > 1:
+        yield f"builds: {' → '.join(builds)}"
+    for version, other in ((before, after), (after, before)):
         partial = [name for name, subject in version.subjects.items() if not subject.complete]
         if partial:
-            lines.append(f"not complete: {', '.join(partial)} of torch {version.torch}")
+            yield f"not complete: {', '.join(partial)} of torch {version.torch}"
+        missing = [name for name in other.subjects if name not in version.subjects]
+        if missing:
+            yield f"missing, not compared: {', '.join(missing)} of torch {version.torch}"
+    for word, version, other in (("added", after, before), ("removed", before, after)):
+        can = version.capabilities
+        found = [name for name in can if can[name] and other.capabilities.get(name) is False]
+        if found:
+            yield f"capabilities {word}: {', '.join(found)}"
+
+
+def _turned(before: VersionResults, after: VersionResults, followed: Sequence[Behaviour]) -> Iterator[str]:
+    """A line for each behaviour that is not what it was."""
+    found = list(turned(before, after, followed))
+    if found:
+        yield from ("", "behaviours")
+    for one, old, new in found:
+        issue = f" {one.issue}" if one.issue.startswith("https://") else ""
+        yield f"  {SIGNS[old]} {old} → {SIGNS[new]} {new}: {one.name} (right: {one.right}){issue}"
+
+
+def _lines(found: Sequence[Transition]) -> list[str]:
+    lines = []
     for subject in dict.fromkeys(one.subject for one in found):
         own = [one for one in found if one.subject == subject]
         counts = count(one.change.value for one in own)
@@ -154,6 +186,7 @@ def _changes(change: Change, found: Sequence[Transition]) -> list[str]:
     for one in found:
         if one.cases:
             lines.append(f"  {change.value:<8} {one.name}: {one.detail}{''.join(f' {issue}' for issue in one.issues)}")
+            lines += [f"           {REGISTRY[one.name].sentence}"] if one.name in REGISTRY else []
             lines += [f"             {case}" for case in one.cases[:CASES]]
             lines += [f"             and {len(one.cases) - CASES} more"] if len(one.cases) > CASES else []
     return lines

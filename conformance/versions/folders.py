@@ -7,6 +7,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from .behaviours import Behaviour
+from .collecting import holds_results
 from .known_differences import Known
 from .results import UnusableResults, VersionResults, machines, path_of, read_all
 from .transitions import Change, Transition, alarming, transitions
@@ -33,11 +34,6 @@ class Moved:
     def alarming(self, strict: bool = False) -> bool:
         """Whether something broke, the handmade model differs, or, if strict, something moved."""
         return bool(self.wrong) or alarming(self.transitions, strict, self.apart)
-
-
-def holds_results(folder: Path) -> bool:
-    """Whether there are results of versions in a folder."""
-    return folder.is_dir() and any(folder.glob("torch-*.json"))
 
 
 def read_folder(folder: Path) -> list[VersionResults]:

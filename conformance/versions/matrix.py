@@ -8,6 +8,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from ..clauses import CHAPTERS, REGISTRY, load_all
+from ..verdicts import Verdict
 from .behaviours import Behaviour
 from .behaviours import load as load_behaviours
 from .known_differences import load as load_known
@@ -70,6 +71,8 @@ class Matrix:
         steps: between neighbours that are stored.
         incomplete: version and subject of runs that did not come to their end.
         speeds: of each version, None where it was not measured.
+        capabilities: each with a word for each version.
+        builds: of torch, as far as they are known.
     """
 
     versions: tuple[str, ...]
@@ -80,6 +83,8 @@ class Matrix:
     steps: tuple[Step, ...]
     incomplete: tuple[str, ...]
     speeds: tuple[Speed | None, ...]
+    capabilities: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    builds: tuple[str, ...] = ()
 
     def chapter(self, name: str) -> list[Row]:
         """The rows of a chapter."""
@@ -127,7 +132,19 @@ def matrix(results: Sequence[VersionResults], releases: Iterable[str] = RELEASES
             f"{one.torch} {name}" for one in stored for name, subject in one.subjects.items() if not subject.complete
         ),
         tuple(by_version[version].speed if version in by_version else None for version in versions),
+        tuple(
+            (name, tuple(_can(by_version.get(version), name) for version in versions))
+            for name in dict.fromkeys(name for one in reversed(stored) for name in one.capabilities)
+        ),
+        tuple(str(one.environment.get("torch", one.torch)) for one in stored),
     )
+
+
+def _can(version: VersionResults | None, capability: str) -> str:
+    """Whether a version can do something, in the words of the clauses."""
+    if version is None or capability not in version.capabilities:
+        return MISSING
+    return "conforms" if version.capabilities[capability] else Verdict.NOT_SUPPORTED.value
 
 
 def _cell(version: VersionResults | None, subject: str, clause: str) -> Counts | None:

@@ -8,7 +8,7 @@ from ..clauses import CHAPTERS
 from ..report.model import count
 from . import speed_chart
 from .matrix import MISSING, SIGNS, Matrix, Row, described, rerun
-from .matrix_markdown import issue_name
+from .matrix_markdown import BUILDS, CAPABILITIES, issue_name
 from .results import SUBJECTS, Counts
 from .speed_table import ABOUT, notes, rows
 
@@ -35,6 +35,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     places = {
         "clauses": "Clauses",
         "behaviours": "Behaviours",
+        "capabilities": "Capabilities",
         "speed": "Speed",
         "transitions": "From version to version",
     }
@@ -45,6 +46,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield f"<li>Measured on {escape(described(machine))}: {escape(', '.join(versions))}</li>"
     if len(matrix.machines) > 1:
         yield "<li>Several machines: what was measured on one is not compared with what was measured on another.</li>"
+    yield f"<li>{BUILDS}: {escape(', '.join(matrix.builds))}</li>"
     if matrix.missing:
         yield f"<li>Missing, no results are stored: {escape(', '.join(matrix.missing))}</li>"
     if matrix.incomplete:
@@ -62,6 +64,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
             yield "</tbody>"
     yield "</table></div>"
     yield from _behaviours(matrix)
+    yield from _capabilities(matrix)
     yield from _speed(matrix)
     yield from _steps(matrix)
     yield '<output id="value" hidden></output>'
@@ -75,7 +78,7 @@ def _filters(matrix: Matrix) -> Iterator[str]:
     yield '<form id="filters" hidden>'
     yield _choice("chapter", "chapter", ["", *chapters], "")
     yield _choice("subject", "subject", ["", *SUBJECTS], "")
-    yield _choice("verdict", "any verdict is", ["", *verdicts], "")
+    yield _choice("verdict", "some version", ["", *verdicts], "")
     yield _choice("from", "from torch", list(matrix.versions), matrix.versions[0])
     yield _choice("to", "to torch", list(matrix.versions), matrix.versions[-1])
     yield '<output id="shown"></output></form>'
@@ -109,7 +112,7 @@ def _cell(row: Row, version: str, cell: Counts | None, state: str) -> str:
     if not cell.wrong:
         return f'<td class="{kind}" title="{escape(_numbers(version, cell))}">{sign}</td>'
     line = rerun(row, cell.differs[0]) if cell.differs else ""
-    more = f"<li>and {cell.wrong - len(cell.differs)} more</li>" if not cell.listed else ""
+    more = f"<li>and {len(cell.rest)} more</li>" if cell.rest else ""
     cases = "".join(f"<li>{escape(case)}</li>" for case in cell.differs) + more
     numbers = escape(_numbers(version, cell))
     return (
@@ -145,6 +148,17 @@ def _behaviours(matrix: Matrix) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
+def _capabilities(matrix: Matrix) -> Iterator[str]:
+    yield f'<h2 id="capabilities">Capabilities</h2><p>{CAPABILITIES}</p>'
+    yield '<div class="scroll" tabindex="0"><table class="grid wide">'
+    yield from _head(matrix, "capability")
+    yield "<tbody>"
+    for name, states in matrix.capabilities:
+        cells = "".join(f'<td class="{CLASSES[state]}">{SIGNS[state]}</td>' for state in states)
+        yield f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    yield "</tbody></table></div>"
+
+
 def _speed(matrix: Matrix) -> Iterator[str]:
     yield f'<h2 id="speed">Speed</h2><p>{escape(ABOUT)}</p><ul>'
     yield from (f"<li>{escape(note)}</li>" for note in notes(matrix))
@@ -171,7 +185,8 @@ def _steps(matrix: Matrix) -> Iterator[str]:
         counts = count(one.change.value for one in step.transitions)
         said = step.refusal or ", ".join(f"{number} {change}" for change, number in counts.items())
         yield f"<details><summary>{escape(step.before)} → {escape(step.after)}: {escape(said)}</summary>"
-        yield '<div class="scroll"><table><tbody>'
+        heads = "".join(f'<th scope="col">{name}</th>' for name in ("change", "clause", "subject", "what", "issues"))
+        yield f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
         for one in step.noted():
             issues = " ".join(map(_link, one.issues))
             cells = "".join(

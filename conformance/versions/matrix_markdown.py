@@ -8,6 +8,9 @@ from .matrix import SIGNS, Matrix, Row, described
 from .speed_table import ABOUT, notes, rows
 from .transitions import Change, Transition
 
+BUILDS = "Builds of torch"
+CAPABILITIES = "What each version can do, found out by trying: ✓ it can, – it cannot, ? not tried."
+
 
 def page(matrix: Matrix) -> str:
     """The matrix in Markdown."""
@@ -24,11 +27,13 @@ def _lines(matrix: Matrix) -> Iterator[str]:
         yield f"- Measured on {described(machine)}: {', '.join(versions)}"
     if len(matrix.machines) > 1:
         yield "- Several machines: what was measured on one is not compared with what was measured on another."
+    yield f"- {BUILDS}: {', '.join(matrix.builds)}"
     if matrix.missing:
         yield f"- Missing, no results are stored: {', '.join(matrix.missing)}"
     if matrix.incomplete:
         yield f"- Not complete: {', '.join(matrix.incomplete)}"
     yield from _behaviours(matrix)
+    yield from _capabilities(matrix)
     yield from _clauses(matrix)
     yield from _speed(matrix)
     yield from _steps(matrix)
@@ -46,6 +51,13 @@ def _behaviours(matrix: Matrix) -> Iterator[str]:
     for behaviour, states in matrix.behaviours:
         signs = [SIGNS[state] for state in states]
         yield _row([behaviour.name, behaviour.right, *signs, link(behaviour.issue)])
+
+
+def _capabilities(matrix: Matrix) -> Iterator[str]:
+    yield from ("", "## Capabilities", "", CAPABILITIES, "")
+    yield from _head(["capability", *matrix.versions])
+    for name, states in matrix.capabilities:
+        yield _row([name, *(SIGNS[state] for state in states)])
 
 
 def _clauses(matrix: Matrix) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What the suite said of one version of torch: a small file for each, read strictly."""
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -13,10 +14,11 @@ from packaging.version import InvalidVersion, Version
 from ..verdicts import Verdict
 from .speed_figures import Speed, lines, parse
 
-SCHEMA = 1
+SCHEMA = 2
 FOLDER = Path(__file__).parent / "results"
 # Whose results a version's file holds, in the order in which they are shown.
-SUBJECTS = ("handmade", "torch", "torch-fast", "torch-math", "torch-flash")
+HANDMADE = "handmade"
+SUBJECTS = (HANDMADE, "torch", "torch-fast", "torch-math", "torch-flash")
 # Where these are not the same, figures were made on different machines; what is unknown contradicts nothing.
 MACHINE = ("system", "machine", "cpu", "cpu_capability", "device")
 WRONG = frozenset({Verdict.TORCH_DIFFERS.value, *(verdict.value for verdict in Verdict if verdict.fails)})
@@ -37,7 +39,9 @@ class Counts:
         ratio, largest: median and largest error as a multiple of torch's; None where no tensor was compared.
         policies: those found, how often each.
         differs: ids of the cases that differ or crash, at most 20.
-        message: the first of theirs, on one line.
+        rest: digests of the others that do.
+        lacking: digests of the cases that are not supported, where others are.
+        message: the first message of a case that differs, on one line.
     """
 
     verdicts: dict[str, int]
@@ -46,7 +50,14 @@ class Counts:
     largest: float | None = None
     policies: dict[str, int] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     message: str = ""
+
+    @property
+    def asked(self) -> int:
+        """How many checks could be asked."""
+        return sum(number for verdict, number in self.verdicts.items() if verdict in SAID)
 
     @property
     def wrong(self) -> int:
@@ -58,12 +69,17 @@ class Counts:
         """One word for all: "differs" where any does, "conforms" where any was asked, else "not supported"."""
         if self.wrong:
             return "differs"
-        return "conforms" if SAID & set(self.verdicts) else Verdict.NOT_SUPPORTED.value
+        return "conforms" if self.asked else Verdict.NOT_SUPPORTED.value
 
     @property
-    def listed(self) -> bool:
-        """Whether `differs` names all that differ."""
-        return self.wrong == len(self.differs)
+    def wrong_cases(self) -> frozenset[str]:
+        """Digests of all cases that differ or crash."""
+        return frozenset((*map(digest, self.differs), *self.rest))
+
+    @property
+    def lacking_cases(self) -> frozenset[str]:
+        """Digests of the cases that are not supported, where others are."""
+        return frozenset(self.lacking)
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,11 @@ class VersionResults:
         """What is known of the machine."""
         given = {name: str(self.environment.get(name, "unknown")) for name in MACHINE}
         return {name: value for name, value in given.items() if value != "unknown"}
+
+
+def digest(case: str) -> str:
+    """A short name of a case's id, for where only its identity matters."""
+    return hashlib.sha256(case.encode()).hexdigest()[:8]
 
 
 def release(version: str) -> str:
@@ -216,12 +237,21 @@ def _read_counts(data: Any, place: str) -> Counts:
         value = values.get(name, 0.0)
         if type(value) not in (int, float) or not math.isfinite(value):
             raise UnusableResults(f"{place}.{name}: expected a number, got {value!r:.80}")
-    cases = values.get("differs", [])
-    if not isinstance(cases, list) or not all(isinstance(case, str) for case in cases):
-        raise UnusableResults(f"{place}.differs: expected a list of ids of cases, got {cases!r:.80}")
+    lists = {name: values.get(name, []) for name in ("differs", "rest", "lacking")}
+    for name, cases in lists.items():
+        if not isinstance(cases, list) or not all(isinstance(case, str) for case in cases):
+            raise UnusableResults(f"{place}.{name}: expected a list of texts, got {cases!r:.80}")
     if not isinstance(values.get("message", ""), str):
         raise UnusableResults(f"{place}.message: expected a text, got {values['message']!r:.80}")
-    return Counts(**{**values, "differs": tuple(cases)})
+    counts = Counts(**{**values, **{name: tuple(cases) for name, cases in lists.items()}})
+    named, lacking = len(counts.differs) + len(counts.rest), counts.verdicts.get(Verdict.NOT_SUPPORTED.value, 0)
+    if named != counts.wrong:
+        raise UnusableResults(
+            f"{place}: expected as many cases in differs and rest as differ, {counts.wrong}, got {named}"
+        )
+    if counts.asked and len(counts.lacking) != lacking:
+        raise UnusableResults(f"{place}.lacking: expected {lacking} cases, got {len(counts.lacking)}")
+    return counts
 
 
 def read_all(folder: Path = FOLDER) -> list[VersionResults]:

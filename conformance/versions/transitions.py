@@ -1,13 +1,13 @@
 """What changes from one version of torch to another: clause by clause, with the cases and the issues."""
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .. import tolerance
 from .behaviours import Behaviour, cases_by_id
 from .known_differences import Known
-from .results import Counts, UnusableResults, VersionResults
+from .results import HANDMADE, SUBJECTS, Counts, UnusableResults, VersionResults, digest
 
 
 class Change(enum.Enum):
@@ -24,10 +24,10 @@ class Change(enum.Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """One clause, or one behaviour, of one subject from one version to another.
+    """One clause of one subject from one version to another.
 
     Attributes:
-        subject, name: whose, and the clause's id or the behaviour's name.
+        subject, name: whose, and the clause's id.
         change: what happened.
         detail: in words and numbers.
         cases: ids of the cases that it happened to, as far as both files name them.
@@ -98,15 +98,9 @@ def compared(old: Counts | None, new: Counts | None) -> list[tuple[Change, str, 
         if old.state == new.state:
             return [(Change.UNCHANGED, states, ())]
         if new.state == "not supported":
-            return [(Change.REMOVED if old.wrong else Change.BROKEN, states, ())]
+            return [(Change.REMOVED if old.wrong == old.asked else Change.BROKEN, states, ())]
         return [(Change.ADDED, states, new.differs)]
-    lost, gained = _moved(old, new)
-    found = []
-    if gained[0]:
-        found.append((Change.BROKEN, f"{gained[0]} checks differ anew{_kinds(new)}", gained[1]))
-    if lost[0]:
-        found.append((Change.FIXED, f"{lost[0]} checks differ no more{_kinds(old)}", lost[1]))
-    if found:
+    if found := list(_moved(old, new)):
         return found
     if old.kinds != new.kinds or old.policies != new.policies:
         first, second = (old.kinds, new.kinds) if old.kinds != new.kinds else (old.policies, new.policies)
@@ -116,17 +110,36 @@ def compared(old: Counts | None, new: Counts | None) -> list[tuple[Change, str, 
     return [(Change.UNCHANGED, states, ())]
 
 
-def _moved(old: Counts, new: Counts) -> tuple[tuple[int, tuple[str, ...]], tuple[int, tuple[str, ...]]]:
-    """How many checks differ no more, and how many anew, with the cases where both versions name all of them."""
-    if old.listed and new.listed:
-        lost = tuple(case for case in old.differs if case not in new.differs)
-        gained = tuple(case for case in new.differs if case not in old.differs)
-        return (len(lost), lost), (len(gained), gained)
-    return (max(old.wrong - new.wrong, 0), ()), (max(new.wrong - old.wrong, 0), ())
+def _moved(old: Counts, new: Counts) -> Iterator[tuple[Change, str, tuple[str, ...]]]:
+    """Which checks differ anew or no more, and which could or can not be asked.
+
+    One that is fixed makes up for none that is broken; one that could not be asked before is not broken.
+    """
+    gained, lost = new.wrong_cases - old.wrong_cases, old.wrong_cases - new.wrong_cases
+    # Of other cases, as another version of the suite asks them, nobody knows what was said.
+    same = sum(old.verdicts.values()) == sum(new.verdicts.values())
+    dropped = new.lacking_cases - old.lacking_cases - old.wrong_cases if same else frozenset()
+    for change, cases, words, counts in (
+        (Change.BROKEN, gained - old.lacking_cases, "{} anew", new),
+        (Change.BROKEN, dropped, "not supported any more", None),
+        (Change.FIXED, lost - new.lacking_cases, "{} no more", old),
+        (Change.ADDED, gained & old.lacking_cases, "not supported before, {}", new),
+        (Change.REMOVED, lost & new.lacking_cases, "{} before, not supported any more", old),
+    ):
+        if cases:
+            some = "1 check" if len(cases) == 1 else f"{len(cases)} checks"
+            said = words.format("differs" if len(cases) == 1 else "differ")
+            named = tuple(case for case in counts.differs if digest(case) in cases) if counts is not None else ()
+            yield change, f"{some} {said}{_kinds(counts, len(cases))}", named
 
 
-def _kinds(counts: Counts) -> str:
-    return f" ({_listed(counts.kinds)})" if counts.kinds else ""
+def _kinds(counts: Counts | None, number: int) -> str:
+    """Of what kind they are: of the version's, where these are all of them or all are of one kind."""
+    if counts is None or not counts.kinds:
+        return ""
+    if len(counts.kinds) == 1:
+        return f" ({next(iter(counts.kinds))})"
+    return f" ({_listed(counts.kinds)}{'' if number == counts.wrong else ' in all'})"
 
 
 def _listed(counts: dict[str, int]) -> str:
@@ -143,13 +156,15 @@ def _issues(
 ) -> tuple[str, ...]:
     """The issues of the known differences, and of the behaviours, that are about these cases of the clause."""
     found: dict[str, None] = {}
+    # What is known of one path of torch explains the same on another.
+    paths = {name for name in SUBJECTS if (name == HANDMADE) is (subject == HANDMADE)}
     for case in cases:
         for one in followed:
-            if subject in one.subjects and one.covers(clause, case):
+            if paths & set(one.subjects) and one.covers(clause, case):
                 found[one.issue] = None
         given = cases_by_id().get(case)
         for other in known:
-            applies = any(other.applies(subject, version.torch) for version in versions)
+            applies = any(other.applies(path, version.torch) for path in paths for version in versions)
             if given is not None and applies and other.covers((clause, given)):
                 found[other.issue] = None
     return tuple(issue for issue in found if issue != "none found")
@@ -171,3 +186,13 @@ def verdict(behaviour: Behaviour, version: VersionResults) -> str:
     if behaviour.needed and any("not supported" in one.verdicts for one in counts):
         return "differs"
     return "conforms" if "conforms" in states else "not supported"
+
+
+def turned(
+    before: VersionResults, after: VersionResults, followed: Iterable[Behaviour]
+) -> Iterator[tuple[Behaviour, str, str]]:
+    """The behaviours that are not on one version what they are on another, with a word for each; none that one lacks."""
+    for one in followed:
+        words = verdict(one, before), verdict(one, after)
+        if words[0] != words[1] and "missing" not in words:
+            yield one, *words
