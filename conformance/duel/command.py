@@ -62,6 +62,9 @@ def run(given: argparse.Namespace) -> int:
     except (Unusable, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted before anything was timed\n")
+        return INTERRUPTED
 
 
 def pythons(environments: Sequence[str]) -> dict[str, Path]:
@@ -79,6 +82,22 @@ def settings_of(given: argparse.Namespace, cells: Sequence[str]) -> Settings:
     """The settings of the options."""
     seconds = given.seconds or Settings.seconds * len(groups(cells))
     return Settings(seconds, given.alpha, given.floor, given.seed)
+
+
+def check_writable(path: Path) -> None:
+    """Find out that a file cannot be written before hours are spent on what goes there.
+
+    Raises:
+        Unusable: it cannot.
+    """
+    existed = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise Unusable(f"--json: {path} cannot be written: {error.strerror}") from error
+    if not existed:
+        path.unlink()
 
 
 def watch(console: Console, cells: Sequence[str], settings: Settings) -> tuple[Status, Progress]:
@@ -102,13 +121,18 @@ def watch(console: Console, cells: Sequence[str], settings: Settings) -> tuple[S
 
 def _duel(given: argparse.Namespace, console: Console) -> int:
     both, cells = pythons(given.environments), choose(given.cells)
+    check_writable(given.json)
     settings = settings_of(given, cells)
     status, progress = watch(console, cells, settings)
-    with status, workers(both, given.threads) as remotes:
-        duel = fight(remotes, cells, settings, progress=progress)
-    write(duel, given.json)
+    with status, workers(both, given.threads, given.seed) as crews:
+        duel = fight(crews, cells, settings, progress=progress)
     _show(duel, console)
+    write(duel, given.json)
     console.print(f"figures: {given.json}", soft_wrap=True)
+    if duel.error:
+        raise Unusable(duel.error)
+    if duel.complete and not duel.judged:
+        raise Unusable("ENV: expected two environments that support a cell in common, got none")
     return exit_code(duel) if duel.complete else INTERRUPTED
 
 
@@ -116,10 +140,11 @@ def _show(duel: Duel, console: Console) -> None:
     for line in heading(duel):
         console.print(line, soft_wrap=True)
     console.print(table(duel))
+    lacking = sum(not CELLS[name].anchor for name in duel.unsupported)
     counts = {word: sum(one.verdict.value == word for one in duel.judged.values()) for word in _WORDS}
     console.print(
         ", ".join(f"{count} {word}" for word, count in counts.items())
-        + (f", {len(duel.unsupported)} not supported" if duel.unsupported else "")
+        + (f", {lacking} not supported" if lacking else "")
         + f" in {duel.seconds:.0f} s"
         + ("" if duel.complete else ": INTERRUPTED")
     )

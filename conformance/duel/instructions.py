@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason:
         sys.stdout.write(f"skipped: {reason}\n")
         return 0
-    found = {cell: count(cell) for cell in CELLS}
+    try:
+        found = {cell: count(cell) for cell in CELLS}
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"valgrind: {(str(error).splitlines() or [type(error).__name__])[0]}\n")
+        return 2
     if expected is None:
         given.file.write_text(json.dumps({"conditions": here, "counts": found}, indent=1) + "\n", encoding="utf-8")
         sys.stdout.write(f"written: {given.file}\n")
@@ -110,7 +115,7 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        if not all(isinstance(number, int) and number > 0 for number in found["counts"].values()):
+        if not all(type(number) is int and number > 0 for number in found["counts"].values()):
             raise ValueError("a count is no positive number")
         return {"conditions": dict(found["conditions"]), "counts": dict(found["counts"])}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

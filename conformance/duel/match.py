@@ -38,6 +38,7 @@ class Duel:
         unsupported: the cells that an environment lacks, with its reason.
         seconds: what the rounds took.
         complete: whether it was not interrupted.
+        error: why it ended, where a worker did.
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class Duel:
     unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: float = 0.0
     complete: bool = True
+    error: str = ""
 
 
 def choose(patterns: Sequence[str]) -> list[str]:
@@ -58,7 +60,7 @@ def choose(patterns: Sequence[str]) -> list[str]:
     """
     judged = [name for name, cell in CELLS.items() if not cell.anchor]
     for pattern in patterns:
-        if not fnmatch.filter(judged, pattern):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in judged):
             raise Unusable(f"--cells: expected a pattern of {', '.join(judged)}, got {pattern}")
     return [name for name in judged if not patterns or any(fnmatch.fnmatchcase(name, one) for one in patterns)]
 
@@ -70,12 +72,13 @@ def anchors_of(cells: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Crew]]:
+def workers(pythons: Mapping[str, Path], threads: int, seed: int = 0) -> Iterator[dict[str, Crew]]:
     """The workers of each side, all at once; ended at the end.
 
     Args:
         pythons: of A and of B.
         threads: of torch.
+        seed: of what crews and workers draw, each on its own.
 
     Raises:
         Unusable: one does not start, or they are not on one machine.
@@ -83,11 +86,12 @@ def workers(pythons: Mapping[str, Path], threads: int) -> Iterator[dict[str, Cre
     with ExitStack() as stack:
         # Of each side one after the other, so that none has the older processes.
         made: dict[str, list[Remote]] = {side: [] for side in SIDES}
-        for _ in range(CREW):
+        for number in range(CREW):
             for side in SIDES:
-                made[side].append(stack.enter_context(Remote(pythons[B if side == B else A], threads)))
-        crews = {side: Crew(remotes) for side, remotes in made.items()}
-        same_machine(_fingerprints(crews))
+                remote = Remote(pythons[B if side == B else A], threads, f"{seed}-{side}-{number}")
+                made[side].append(stack.enter_context(remote))
+        crews = {side: Crew(remotes, f"{seed}-{side}") for side, remotes in made.items()}
+        same_machine(fingerprints(crews))
         yield crews
 
 
@@ -107,13 +111,12 @@ def fight(
         slowdown: of B, made on purpose, for the tests of the detector.
         progress: told after each sweep.
 
-    Raises:
-        Unusable: a worker ends.
+    Returns:
+        What was found, also where the user or the end of a worker interrupts it.
     """
-    environments = _fingerprints(crews)
+    environments = fingerprints(crews)
     duel = Duel(settings, environments, room_for_two(environments[A]["threads"]))
-    calls = {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, crews, name))}
-    left = [name for name in cells if name in calls]
+    calls: dict[str, int] = {}
 
     def measure(cell: str, pair: Sequence[str]) -> Pair:
         blocks: dict[str, Block] = {}
@@ -123,17 +126,19 @@ def fight(
                 for side in sides
             }
             for side, remote in busy.items():
-                answer = remote.receive()
-                blocks[side] = Block(typical(answer["cpu"]), typical(answer["wall"]))
+                blocks[side] = _block(remote)
         return blocks
 
     started = time.monotonic()
     try:
+        calls |= {name: n for name in (*cells, *anchors_of(cells)) if (n := _prepare(duel, crews, name))}
+        left = [name for name in cells if name in calls]
+        started = time.monotonic()
         play(left, [name for name in calls if name not in left], measure, settings, duel.series, duel.judged, progress)
-        for side, after in _fingerprints(crews).items():
+        for side, after in fingerprints(crews).items():
             duel.environments[side]["load_after"] = after["load"]
-    except KeyboardInterrupt:
-        duel.complete = False
+    except (KeyboardInterrupt, Unusable) as end:
+        duel.complete, duel.error = False, str(end)
     duel.seconds = time.monotonic() - started
     return duel
 
@@ -186,11 +191,28 @@ def percent(log_ratio: float) -> float:
     return 100 * math.expm1(log_ratio)
 
 
-def _fingerprints(crews: Mapping[str, Crew]) -> dict[str, dict[str, Any]]:
-    """One of each side: all of its processes are of one environment."""
+def fingerprints(crews: Mapping[str, Crew]) -> dict[str, dict[str, Any]]:
+    """One of each side: all of its processes are of one environment.
+
+    Raises:
+        Unusable: a worker ended, or says something else.
+    """
     for crew in crews.values():
         crew.send(do="fingerprint")
-    return {side: crew.receive()[0] for side, crew in crews.items()}
+    found = {side: crew.receive()[0] for side, crew in crews.items()}
+    for side, one in found.items():
+        if lacking := [name for name in (*SAME, "load") if name not in one]:
+            raise Unusable(f"{crews[side].remotes[0].python}: its worker does not say {', '.join(lacking)}")
+    return found
+
+
+def _block(remote: Remote) -> Block:
+    answer = remote.receive()
+    for times in (answer.get("cpu"), answer.get("wall")):
+        numbers = times if isinstance(times, list) else []
+        if not numbers or not all(isinstance(one, float | int) and 0 <= one < math.inf for one in numbers):
+            raise Unusable(f"{remote.python}: its worker answered {str(answer)[:80]!r}")
+    return Block(typical(answer["cpu"]), typical(answer["wall"]))
 
 
 def _prepare(duel: Duel, crews: Mapping[str, Crew], name: str) -> int:

@@ -46,17 +46,18 @@ class Remote:
     Args:
         python: of that environment.
         threads: of torch.
+        seed: of what it draws.
 
     Raises:
         Unusable: it does not start or ends; the message has the last line that it wrote.
     """
 
-    def __init__(self, python: Path, threads: int) -> None:
+    def __init__(self, python: Path, threads: int, seed: str = "") -> None:
         self.python = python
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 closed in __exit__
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
-            [str(python), "-m", "conformance.duel.worker", str(threads)],
+            [str(python), "-m", "conformance.duel.worker", str(threads), seed],
             env={**os.environ, **MEMORY, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
         )  # fmt: skip
@@ -128,7 +129,7 @@ class Crew:
         seed: of the draws.
     """
 
-    def __init__(self, remotes: Sequence[Remote], seed: int = 0) -> None:
+    def __init__(self, remotes: Sequence[Remote], seed: str = "") -> None:
         self.remotes = remotes
         self.chance = random.Random(seed)
 

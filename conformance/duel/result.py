@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from .match import Duel, percent, to_anchors
@@ -39,7 +40,9 @@ def table(duel: Duel) -> Table:
                 str(len(series.ratios)), style="dim",
             )  # fmt: skip
     for name, reasons in duel.unsupported.items():
-        made.add_row(name, f"not supported in {' and '.join(reasons)}: {next(iter(reasons.values()))}", style="dim")
+        made.add_row(
+            name, f"not supported in {' and '.join(reasons)}: {escape(next(iter(reasons.values())))}", style="dim"
+        )
     return made
 
 
@@ -62,6 +65,7 @@ def as_data(duel: Duel) -> dict[str, Any]:
         "schema": SCHEMA,
         "complete": duel.complete,
         "together": duel.together,
+        "error": duel.error,
         "seconds": round(duel.seconds, 1),
         "settings": {name: getattr(duel.settings, name) for name in ("seconds", "alpha", "floor", "seed", "looks")},
         "environments": duel.environments,

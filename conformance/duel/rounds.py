@@ -42,8 +42,8 @@ class Settings:
     """What a duel may take and must show.
 
     Attributes:
-        seconds: the time for all rounds.
-        alpha: the probability of any wrong verdict.
+        seconds: the time for all rounds; each cell has one in any case.
+        alpha: the probability of any wrong verdict by chance of the rounds. That of the processes is not in it: see `Crew`.
         floor: the least δ, as a part of the time.
         seed: of the orders.
         looks: the rounds after which cells are judged.
@@ -120,7 +120,9 @@ def play(
     series.update({cell: Series() for cell in (*cells, *anchors)})
     started, sweep, spent = clock(), 0, 0.0
     try:
-        while (left := undecided(cells, judged)) and sweep < settings.looks[-1] and spent < settings.seconds:
+        while (left := undecided(cells, judged)) and sweep < settings.looks[-1]:
+            if sweep and spent >= settings.seconds:
+                break
             order = [*left, *(anchors if sweep % SPARSE == 0 else ())]
             for cell in chance.sample(order, len(order)):
                 series[cell].add(_round(cell, measure, chance))

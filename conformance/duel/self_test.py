@@ -15,7 +15,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .match import choose, fight, groups, percent, workers
+from .command import check_writable
+from .match import Duel, choose, fight, fingerprints, groups, percent, workers
 from .processes import Unusable, python_of
 from .rounds import A, B, Settings
 
@@ -26,26 +27,35 @@ Run = dict[str, Any]
 
 def run(given: argparse.Namespace, console: Console) -> int:
     """Make the runs that the file does not hold yet, a line each, and print what they show; 1 after a false alarm."""
+    if len(given.environments) > 1 or given.json.suffix == ".jsonl":
+        raise Unusable(
+            "ENV: expected at most one environment with --self-test, got 2" if len(given.environments) > 1
+            else f"--json: expected a file beside which the runs are written as .jsonl, got {given.json}"
+        )  # fmt: skip
+    check_writable(given.json)
     environment = python_of((given.environments or [sys.executable])[0])
     shapes, path = groups(choose(given.cells)), given.json.with_suffix(".jsonl")
     settings = Settings(given.seconds or Settings.seconds, given.alpha, given.floor)
-    path.parent.mkdir(parents=True, exist_ok=True)
     done = read(path) if path.exists() else []
     for number in range(given.runs):
+        cells = shapes[number % len(shapes)]
         left = [one for one in SLOWDOWNS if not any(r["run"] == number and r["slowdown"] == one for r in done)]
         if not left:
             continue
-        with (
-            workers({A: environment, B: environment}, given.threads) as remotes,
-            path.open("a", encoding="utf-8") as file,
-        ):
+        with workers({A: environment, B: environment}, given.threads, number) as crews:
+            check_alike(done, conditions(fingerprints(crews)[A], settings), number, cells, path)
             for slowdown in random.Random(number).sample(left, len(left)):
-                duel = fight(remotes, shapes[number % len(shapes)], settings_for(settings, number), slowdown)
+                duel = fight(crews, cells, settings_for(settings, number), slowdown)
+                if duel.error:
+                    raise Unusable(duel.error)
                 if not duel.complete:
                     return 130
-                done.append(line(number, slowdown, duel.seconds, duel.environments[A], duel.judged))
-                file.write(json.dumps(done[-1]) + "\n")
-                file.flush()
+                done.append(line(number, slowdown, duel))
+                # Anew and in its place: a last line that was cut off goes, and nothing else does.
+                text = "".join(json.dumps(one) + "\n" for one in done)
+                partial = path.with_suffix(".partial")
+                partial.write_text(text, encoding="utf-8")
+                partial.replace(path)
                 counted = {name: one["verdict"] for name, one in done[-1]["cells"].items()}
                 console.print(
                     f"run {number}, slowed by {slowdown:.0%}: {counted} in {duel.seconds:.0f} s", soft_wrap=True
@@ -60,18 +70,40 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return int(any(one["found"] for one in rates(done) if one["slowdown"] == 0))
 
 
+def conditions(environment: Mapping[str, Any], settings: Settings) -> Run:
+    """What the runs of a file have in common."""
+    return {
+        **{name: environment[name] for name in ("torch", "cpu", "cpus", "capability", "threads")},
+        "settings": {name: getattr(settings, name) for name in ("seconds", "alpha", "floor")},
+    }
+
+
+def check_alike(done: Iterable[Run], here: Run, number: int, cells: Iterable[str], path: Path) -> None:
+    """Refuse to mix what says nothing of one detector.
+
+    Raises:
+        Unusable: the file has runs made elsewhere, otherwise, or of other cells.
+    """
+    for one in done:
+        for name, value in here.items():
+            if one.get(name) != value:
+                raise Unusable(f"{path}: expected runs with {name} {value}, got {one.get(name)} in run {one['run']}")
+        if one["run"] == number and set(one["cells"]) != set(cells):
+            raise Unusable(
+                f"{path}: run {number}: expected the cells {', '.join(cells)}, got {', '.join(one['cells'])}"
+            )
+
+
 def settings_for(settings: Settings, number: int) -> Settings:
     """The settings of a run, with orders of its own."""
     return Settings(settings.seconds, settings.alpha, settings.floor, number, settings.looks)
 
 
-def line(
-    number: int, slowdown: float, seconds: float, environment: Mapping[str, Any], judged: Mapping[str, Any]
-) -> Run:
+def line(number: int, slowdown: float, duel: Duel) -> Run:
     """What is kept of a run."""
     return {
-        "run": number, "slowdown": slowdown, "seconds": round(seconds, 1),
-        **{name: environment[name] for name in ("torch", "cpu", "cpus", "capability", "threads", "load")},
+        "run": number, "slowdown": slowdown, "seconds": round(duel.seconds, 1),
+        **conditions(duel.environments[A], duel.settings), "load": duel.environments[A]["load"],
         "cells": {
             name: {
                 "verdict": one.verdict.value, "percent": round(percent(one.ratio.middle), 2),
@@ -79,7 +111,7 @@ def line(
                 "control": round(percent(one.control.middle), 2), "delta": round(percent(one.delta), 2),
                 "rounds": one.rounds,
             }
-            for name, one in judged.items()
+            for name, one in duel.judged.items()
         },
     }  # fmt: skip
 
@@ -97,14 +129,17 @@ def read(path: Path) -> list[Run]:
     Raises:
         Unusable: another line is no run.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     found = []
     for number, text in enumerate(lines):
         try:
             one = json.loads(text)
-            one["run"], one["slowdown"], one["cells"], one["seconds"]
-        except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines) - 1:
+            numbers = (one["run"], one["slowdown"], one["seconds"])
+            words = [cell["verdict"] for cell in one["cells"].values()]
+            if not words or not all(isinstance(value, int | float) for value in numbers):
+                raise ValueError(text)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if number == len(lines) - 1 and number:
                 break
             raise Unusable(f"{path}: line {number + 1} is no run of the self-test") from error
         found.append(one)

@@ -1,4 +1,4 @@
-"""One environment's side of a duel: `python -m conformance.duel.worker THREADS`.
+"""One environment's side of a duel: `python -m conformance.duel.worker THREADS SEED`.
 
 Reads a request from each line of its input and answers each with a line, JSON both. It runs in the environment that is
 timed, so it imports nothing but torch, and nothing that a torch from 1.13 on lacks.
@@ -32,13 +32,14 @@ class Worker:
 
     Args:
         threads: of torch. With one the clock is the thread's processor time, with more the process's.
+        seed: of the places that are drawn.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, seed: str = "") -> None:
         torch.set_num_threads(threads)
         self.clock = time.thread_time if threads == 1 else time.process_time
         self.calls: dict[str, list[Call]] = {}
-        self.chance = random.Random(0)
+        self.chance = random.Random(seed)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked: "fingerprint", "prepare" a cell, or time a "block" of calls."""
@@ -131,7 +132,7 @@ def main() -> None:
     """Serve on standard input and output; what else is printed goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serve(Worker(int(sys.argv[1])), sys.stdin, answers)
+    serve(Worker(int(sys.argv[1]), sys.argv[2]), sys.stdin, answers)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import io
 import json
 import math
 import os
+import re
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.benchmarks.cores import Shape
+from conformance.duel import command as match_command
 from conformance.duel import match, self_test
 from conformance.duel.cells import TIMED, Cell
 from conformance.duel.processes import Crew, Remote, Unusable, python_of
@@ -179,8 +180,14 @@ class Double:
     """A worker that is not timed, and notes what it was asked; that of a slow environment takes twice as long."""
 
     asked: ClassVar[list[str]] = []
+    seeds: ClassVar[list[str]] = []
+    # By the name of its python: how it answers a block otherwise, from the second on.
+    odd: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, python: Path, threads: int) -> None:
+    def __init__(self, python: Path, threads: int, seed: str) -> None:
+        self.python = python
+        self.blocks = 0
+        self.seeds.append(seed)
         self.factor = 2.0 if python.name == "slow" else 1.0
 
     def __enter__(self) -> "Double":
@@ -196,7 +203,14 @@ class Double:
     def receive(self) -> dict[str, Any]:
         self.asked.append("answer")
         if self.request["do"] == "block":
-            return {name: [self.factor] * self.request["calls"] for name in ("cpu", "wall")}
+            self.blocks += 1
+            if self.python.name in self.odd and self.blocks > 1:
+                odd = self.odd[self.python.name]
+                if isinstance(odd, BaseException):
+                    raise odd
+                return dict(odd)
+            seconds = self.factor * (1 + self.request["slowdown"])
+            return {"cpu": [seconds] * self.request["calls"], "wall": [seconds**3] * self.request["calls"]}
         return fingerprint() if self.request["do"] == "fingerprint" else {"seconds": 0.001}
 
 
@@ -214,6 +228,118 @@ def test_two_blocks_at_once(room: bool, monkeypatch: pytest.MonkeyPatch) -> None
     assert asked[: 4 * 3 * 5] == pairs * 3 * 5
     assert duel.together is room
     assert duel.series[SMALL].ratios == pytest.approx([math.log(2)] * 3)
+
+
+def test_whose_time_is_whose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slowdown is of B alone; processor and wall time are told apart; each crew and each worker draws on its own."""
+    monkeypatch.setattr(match, "Remote", Double)
+    monkeypatch.setattr(Double, "seeds", [])
+    with match.workers({A: Path("fast"), B: Path("fast")}, 1, seed=7) as crews:
+        duel = match.fight(crews, [SMALL], Settings(seconds=1e9, looks=(3,)), slowdown=0.5)
+        drawn = [[crew.chance.random() for _ in range(3)] for crew in crews.values()]
+    series = duel.series[SMALL]
+    assert series.ratios == pytest.approx([math.log(1.5)] * 3)
+    assert series.walls == pytest.approx([3 * math.log(1.5)] * 3)
+    assert series.controls == pytest.approx([0.0] * 3)
+    assert len(set(Double.seeds)) == 3 * match.CREW
+    assert all(one.startswith("7-") for one in Double.seeds)
+    assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
+
+
+@needs_posix
+@pytest.mark.parametrize(
+    ("odd", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (Unusable("odd: its worker ended: Killed"), 2, "odd: its worker ended: Killed"),
+        ({"cpu": [math.nan], "wall": [1.0]}, 2, "its worker answered"),
+        ({"cpu": [-1.0], "wall": [1.0]}, 2, "its worker answered"),
+        ({"cpu": [], "wall": [1.0]}, 2, "its worker answered"),
+        ({"cpu": [1.0]}, 2, "its worker answered"),
+        ({"cpu": ["1"], "wall": [1.0]}, 2, "its worker answered"),
+    ],
+)
+def test_what_was_timed_is_kept(
+    odd: Any, code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user, or the end of a worker, interrupts: a table, a file that is not complete, one line, and the exit code."""
+    monkeypatch.setattr(match, "Remote", Double)
+    monkeypatch.setattr(Double, "odd", {"odd": odd})
+    for name in ("fast", "odd"):
+        script(tmp_path / name, "")
+    path = tmp_path / "duel.json"
+    assert main(["duel", str(tmp_path / "fast"), str(tmp_path / "odd"), "--json", str(path)]) == code
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert shown.err.count("\n") == (1 if words else 0)
+    assert "INTERRUPTED" in shown.out
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["complete"] is False
+    assert sum(len(rounds["A"]) for rounds in found["rounds"].values()) >= 1
+
+
+def test_interrupted_before_anything_was_timed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(match, "Remote", interrupt)
+    assert main(["duel", sys.executable, sys.executable]) == 130
+    assert capsys.readouterr().err == "interrupted before anything was timed\n"
+
+
+def test_workers_elsewhere_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the machine is made before anything is timed."""
+
+    class Elsewhere(Double):
+        def receive(self) -> dict[str, Any]:
+            return super().receive() | {"cpu": f"of {self.python.name}"}
+
+    monkeypatch.setattr(match, "Remote", Elsewhere)
+    with (
+        pytest.raises(Unusable, match="cpu: expected the same in both environments, got of fast in A and of slow in B"),
+        match.workers({A: Path("fast"), B: Path("slow")}, 1),
+    ):
+        pass
+
+
+@needs_posix
+def test_where_the_figures_go_is_tried_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder, or a file below a file, is refused before a worker starts; what is there stays."""
+    monkeypatch.setattr(match, "Remote", None)
+    (tmp_path / "file").write_text("kept")
+    for place in (tmp_path, tmp_path / "file" / "duel.json"):
+        assert main(["duel", sys.executable, sys.executable, "--json", str(place)]) == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"--json: {place} cannot be written: ")
+        assert shown.count("\n") == 1
+    match_command.check_writable(tmp_path / "file")
+    match_command.check_writable(tmp_path / "new" / "duel.json")
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not (tmp_path / "new" / "duel.json").exists()
+
+
+@needs_posix
+def test_no_time_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each cell has a round in any case, and is inconclusive; where no cell can be timed there is nothing to be told."""
+    monkeypatch.setattr(match, "Remote", Double)
+    path = tmp_path / "duel.json"
+    for name in ("fast", "slow"):
+        script(tmp_path / name, "")
+    both = [str(tmp_path / "fast"), str(tmp_path / "slow"), "--json", str(path)]
+    assert main(["duel", *both, "--seconds", "1e-9"]) == 0
+    assert "13 inconclusive" in capsys.readouterr().out
+    monkeypatch.setattr(match.Crew, "prepare", lambda *_: {"unsupported": "no [/] such thing"})
+    assert main(["duel", *both]) == 2
+    shown = capsys.readouterr()
+    assert "no [/] such thing" in shown.out
+    assert "13 not supported" in shown.out
+    assert shown.err == "ENV: expected two environments that support a cell in common, got none\n"
 
 
 def test_a_slow_environment_gives_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,13 +393,80 @@ def judgement(verdict: Verdict) -> Judgement:
     return Judgement(verdict, one, Interval(0.0, -0.01, 0.01), one, math.log(1.03), 0.01, 101)
 
 
+def run_of(number: int, slowdown: float, seconds: float, judged: dict[str, Judgement]) -> dict[str, Any]:
+    """A line of the self-test's file."""
+    duel = match.Duel(Settings(), {A: fingerprint()}, True, judged=judged, seconds=seconds)
+    return self_test.line(number, slowdown, duel)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"torch": "1.13.1"}, "expected runs with torch .*, got 1.13.1 in run 0"),
+        ({"threads": 64}, "expected runs with threads 1, got 64"),
+        ({"settings": {"seconds": 9.0}}, "expected runs with settings .*, got {'seconds': 9.0}"),
+        ({"cells": {"zzz": {"verdict": "slower"}}}, "run 0: expected the cells torch-16x8x32.*, got zzz"),
+        ({"cells": {}}, "line 1 is no run"),
+        ({"slowdown": None}, "line 1 is no run"),
+    ],
+)
+def test_the_self_test_mixes_nothing(
+    change: dict[str, Any],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Runs made elsewhere, otherwise, or of other cells are refused with one line, and stay as they are."""
+    monkeypatch.setattr(match, "Remote", Double)
+    same = {name: judgement(Verdict.EQUIVALENT) for name in match.groups(match.choose([]))[0]}
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        json.dumps(run_of(0, 0.0, 5.0, same) | change) + "\n" + json.dumps(run_of(0, 0.02, 5.0, same)) + "\n"
+    )
+    before = path.read_text()
+    assert main(["duel", "--self-test", "--runs", "1", "--json", str(tmp_path / "x.json")]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert re.search(words, shown)
+    assert path.read_text() == before
+
+
+def test_the_self_test_goes_on_behind_a_cut_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cut goes, what is whole stays, and what is missing is run."""
+    monkeypatch.setattr(match, "Remote", Double)
+    same = {name: judgement(Verdict.EQUIVALENT) for name in match.groups(match.choose([]))[0]}
+    path, kept = tmp_path / "x.jsonl", json.dumps(run_of(0, 0.0, 5.0, same))
+    path.write_text(kept + '\n{"run": 0, "slowd')
+    for _ in range(2):
+        assert main(["duel", "--self-test", "--runs", "1", "--json", str(tmp_path / "x.json")]) == 0
+        lines = path.read_text().splitlines()
+        assert lines[0] == kept
+        assert sorted(json.loads(one)["slowdown"] for one in lines) == list(self_test.SLOWDOWNS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a", "b"], "ENV: expected at most one environment with --self-test, got 2"),
+        (
+            ["--json", "runs.jsonl"],
+            "--json: expected a file beside which the runs are written as .jsonl, got runs.jsonl",
+        ),
+    ],
+)
+def test_unusable_self_tests(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["duel", "--self-test", *arguments]) == 2
+    assert capsys.readouterr().err == f"{words}\n"
+
+
 def test_the_self_test_counts(tmp_path: Path) -> None:
     """By slowdown: runs with a cell called slower, cells by verdict; a line that was cut off is left out."""
     slower, same = judgement(Verdict.SLOWER), judgement(Verdict.EQUIVALENT)
     runs = [
-        self_test.line(0, 0.0, 5.0, fingerprint(), {"a": same, "b": same}),
-        self_test.line(0, 0.05, 7.0, fingerprint(), {"a": slower, "b": same}),
-        self_test.line(1, 0.05, 9.0, fingerprint(), {"a": slower, "b": slower}),
+        run_of(0, 0.0, 5.0, {"a": same, "b": same}),
+        run_of(0, 0.05, 7.0, {"a": slower, "b": same}),
+        run_of(1, 0.05, 9.0, {"a": slower, "b": slower}),
     ]
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in runs) + '{"run": 2, "slo')
@@ -327,7 +520,7 @@ def test_shapes_of_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         )
 
     monkeypatch.setattr(self_test, "fight", fight)
-    monkeypatch.setattr(self_test, "workers", lambda *_: nullcontext({}))
+    monkeypatch.setattr(match, "Remote", Double)
     monkeypatch.setattr(self_test, "SLOWDOWNS", (0.0,))
     assert main(["duel", "--self-test", "--runs", "5", "--json", str(tmp_path / "x.json")]) == 0
     assert [len(cells) for cells in asked] == [4, 4, 4, 1, 4]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.duel.rounds import CONTROL, SIDES, A, B, Block, Judgement, Series, Settings, play, undecided
+from conformance.duel.rounds import CONTROL, SIDES, A, B, Block, Judgement, Series, Settings, look, play, undecided
 from conformance.duel.statistics import Interval, Verdict, claim_level, holm, interval, judge, sample, spread, weights
 
 
@@ -228,6 +228,23 @@ def test_whose_turn_it_is() -> None:
     assert [one[0][0] for one in rounds].count("a") == 9
     assert [one[0][0] for one in rounds] != sorted(one[0][0] for one in rounds)
     assert all(one.verdict is Verdict.SLOWER for one in judged.values())
+
+
+@pytest.mark.parametrize(("cells", "shares"), [(1, {1}), (4, {4, 3, 2, 1})])
+def test_certainty_is_shared_out(cells: int, shares: set[int]) -> None:
+    """An equal part of α for each look, and of that Holm's for each cell; the control's interval is of 95 %."""
+    chance = random.Random(0)
+    series = {name: Series() for name in "abcd"[:cells]}
+    for rounds in series.values():
+        rounds.ratios, rounds.walls = ([chance.gauss(0.2, 0.01) for _ in range(41)] for _ in range(2))
+        rounds.controls = [chance.gauss(0, 0.01) for _ in range(41)]
+    settings = Settings(alpha=0.1, floor=0.05, looks=(41, 101))
+    found = look(list(series), series, settings)
+    assert {round(0.05 / one.alpha) for one in found.values()} == shares
+    for name, one in found.items():
+        assert one.control == interval(series[name].controls, 0.05)
+        assert one.ratio == interval(series[name].ratios, one.alpha)
+        assert one.delta == pytest.approx(math.log(1.05))
 
 
 def test_too_few_rounds_decide_nothing() -> None:
