@@ -2,7 +2,9 @@
 
 import argparse
 import importlib.util
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +15,9 @@ from .duel import command as duel
 from .report.specification import page as specification
 from .versions import commands as versions
 from .versions import driver
+
+# As a shell has it for a program that writes where nobody reads.
+CLOSED = 141
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,7 +36,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    given = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A sign that a terminal lacks is no reason to end with an exit code that means something else.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(parser().parse_args(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has enough; what is still to be flushed goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
+    return code
+
+
+def _run(given: argparse.Namespace) -> int:
     if given.command in ("store", "merge", "compare", "matrix"):
         return versions.run(given)
     if given.command == "versions":

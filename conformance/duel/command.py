@@ -59,6 +59,8 @@ def run(given: argparse.Namespace) -> int:
 
             return self_test(given, console)
         return _duel(given, console)
+    except BrokenPipeError:
+        raise
     except (Unusable, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -15,7 +15,7 @@ from conformance.__main__ import main
 from conformance.clauses import load_all
 from conformance.evaluation import evaluate
 from conformance.report.model import read_report
-from conformance.selfcheck.commands import ROOT
+from conformance.selfcheck.commands import ROOT, run
 from conformance.selfcheck.commands import pytest as run_pytest
 from conformance.subjects.load import UnusableSubject, load
 from conformance.trial import Trial
@@ -207,3 +207,23 @@ def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["sing"])
     assert raised.value.code == 2
     assert "invalid choice: 'sing'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe without a reader")
+@pytest.mark.parametrize("arguments", ["specification", "compare 2.12.1 2.13.0", "duel --list"])
+def test_nobody_reads(arguments: str) -> None:
+    """As in `… | head -1`: no traceback, and no exit code that means something else."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance", *arguments.split()],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_terminal_without_the_signs() -> None:
+    done = run("-m", "conformance", "compare", "2.12.1", "2.13.0", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert "torch 2.12.1 \\u2192 2.13.0" in done.stdout

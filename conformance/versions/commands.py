@@ -57,6 +57,8 @@ def run(given: argparse.Namespace) -> int:
         return {"store": _store, "merge": _merge, "compare": _compare, "matrix": _matrix}[given.command](given)
     except UNUSABLE as error:
         sys.stderr.write(f"{given.command}: {error}\n")
+    except BrokenPipeError:
+        raise
     except OSError as error:
         sys.stderr.write(f"{given.command}: {error.filename} cannot be written: {error.strerror}\n")
     return 2
