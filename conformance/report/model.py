@@ -149,14 +149,15 @@ def read_report(path: Path) -> Report:
         return read_results(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UnreadableReport(f"{path}: {_one_line(error)}") from None
     if not isinstance(data, dict):
         raise UnreadableReport(f"{path}: expected an object with schema, environment and results")
     _check_schema(path, data)
-    return Report(
-        data["environment"], [_result(path, one) for one in data.get("results", [])], data.get("complete", False)
-    )
+    results, complete = data.get("results", []), data.get("complete", False)
+    if not isinstance(results, list) or not isinstance(complete, bool):
+        raise UnreadableReport(f"{path}: expected a list of results, and whether they are complete")
+    return Report(data["environment"], [_result(path, one) for one in results], complete)
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -196,16 +197,29 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         yield value
 
 
+# Of a result's fields; the others are texts.
+KINDS: dict[str, tuple[type, ...]] = {"seconds": (int, float), "tensors": (list,)}
+
+
 def _result(path: Path, value: Any) -> Result:
     try:
-        return Result(**value)
+        result = Result(**value)
     except TypeError as error:
         raise UnreadableReport(f"{path}: a result that does not fit schema {SCHEMA}: {_one_line(error)}") from None
+    for own in dataclasses.fields(Result):
+        found = getattr(result, own.name)
+        if not isinstance(found, KINDS.get(own.name, (str,))):
+            raise UnreadableReport(f"{path}: a result that does not fit schema {SCHEMA}: {own.name} is {found!r:.80}")
+    if not all(isinstance(tensor, dict) for tensor in result.tensors):
+        raise UnreadableReport(
+            f"{path}: a result that does not fit schema {SCHEMA}: tensors are {result.tensors!r:.80}"
+        )
+    return result
 
 
 def _check_schema(path: Path, value: Any) -> None:
     found = value.get("schema") if isinstance(value, dict) else None
-    if found != SCHEMA or "environment" not in value:
+    if found != SCHEMA or not isinstance(value.get("environment"), dict):
         raise UnreadableReport(f"{path}: expected a report of schema {SCHEMA}, got {found!r}")
 
 

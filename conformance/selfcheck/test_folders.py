@@ -101,6 +101,30 @@ def test_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", before, folder(tmp_path / "few", version("2.13.0")), "--strict"]) == 0
 
 
+def partly(one: VersionResults) -> VersionResults:
+    """The same, of runs that did not come to their end."""
+    return dataclasses.replace(
+        one, subjects={name: dataclasses.replace(subject, complete=False) for name, subject in one.subjects.items()}
+    )
+
+
+def test_a_new_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The handmade model must conform also on a version that the first folder lacks."""
+    before = folder(tmp_path / "a", version("1", subject="handmade"))
+    after = folder(tmp_path / "b", version("1", subject="handmade"), version("2", ("a",), subject="handmade"))
+    assert main(["compare", before, after]) == 1
+    assert "torch 2: handmade must conform: MASK-02: 1 checks differ, a:" in capsys.readouterr().out
+
+
+def test_merge_into_other_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is there of the same version is not replaced by other results; of other versions it stays."""
+    out = folder(tmp_path / "out", version("1"), version("2"))
+    assert main(["merge", folder(tmp_path / "a", version("1", ("a",))), "--out", out]) == 2
+    assert "torch 1: other results in" in capsys.readouterr().err
+    assert main(["merge", folder(tmp_path / "b", version("1"), version("3")), "--out", out]) == 0
+    assert sorted(one.torch for one in read_all(Path(out))) == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "codes"),
     [
@@ -111,7 +135,9 @@ def test_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (version("1", ratio=1.0), version("1", ratio=2.0), (0, 1, 0)),
         (version("1"), version("1", ("a",), subject="handmade"), (1, 1, 1)),
         (version("1", ("a",), subject="handmade"), version("1", ("a",), subject="handmade"), (1, 1, 1)),
-        (version("1", ("a",), subject="handmade"), version("1"), (0, 0, 0)),
+        (version("1", ("a",), subject="handmade"), version("1"), (1, 1, 1)),
+        (version("1", subject="handmade"), partly(version("1", subject="handmade")), (1, 1, 1)),
+        (version("1"), partly(version("1")), (0, 0, 0)),
     ],
 )
 def test_what_fails(tmp_path: Path, old: VersionResults, new: VersionResults, codes: tuple[int, int, int]) -> None:

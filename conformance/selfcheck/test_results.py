@@ -59,11 +59,11 @@ def report(subject: str = "torch", results: tuple[Result, ...] = (), **changes: 
 
 
 def version(name: str, wrong: tuple[str, ...] = (), subject: str = "torch", **fields: Any) -> VersionResults:
-    """A version on which MASK-02 differs on some cases, all of one kind."""
-    counts = Counts(
-        {"torch differs": len(wrong), "conforms": 5} if wrong else {"conforms": 5}, {"nan": len(wrong)} if wrong else {}
-    )
-    counts = dataclasses.replace(counts, differs=wrong, **fields)
+    """A version on which MASK-02, of ten checks, differs on some cases, all of one kind."""
+    kinds = {"nan": len(wrong)} if wrong else {}
+    verdicts = ({"torch differs": len(wrong)} if wrong else {}) | {"conforms": 10 - len(wrong)}
+    largest = {"largest": fields["ratio"]} if "ratio" in fields else {}
+    counts = dataclasses.replace(Counts(verdicts, kinds, differs=wrong), **largest, **fields)
     return VersionResults(name, dict(MACHINE), {}, {subject: SubjectResults(True, {"MASK-02": counts})})
 
 
@@ -153,13 +153,39 @@ def test_reports_that_do_not_go_together(reports: list[Report], words: str) -> N
             "expected positive numbers",
         ),
         (
-            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {}, "ratio": "1"}),
-            "X.ratio: expected a number",
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {"conforms": 1}, "ratio": "1"}),
+            "X.ratio: expected a ratio",
         ),
         (
-            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {}, "differs": [1]}),
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {"conforms": 1}, "differs": [1]}),
             "X.differs: expected a list",
         ),
+        (lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {}}), "X.verdicts: expected positive"),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": None}),
+            "X.verdicts: expected positive numbers",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(X={"verdicts": {"conforms": 1}, "ratio": 1.0}),
+            "X.ratio: expected a ratio, of both",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"].update(
+                X={"verdicts": {"conforms": 1}, "ratio": -1.0, "largest": 1.0}
+            ),
+            "X.ratio: expected a ratio, .*, got -1.0",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"]["MASK-02"].pop("lacking"),
+            "MASK-02.lacking: expected 1 cases, got 0",
+        ),
+        (
+            lambda data: data["subjects"]["torch"]["clauses"]["MASK-02"].pop("differs"),
+            "as many cases in differs and rest",
+        ),
+        (lambda data: data["environment"].update(sample="6"), "environment.sample: expected an integer"),
+        (lambda data: data["environment"].update(x=float("nan")), "expected finite numbers, got NaN"),
+        (lambda data: data["environment"].update(x="\ud800"), "surrogates not allowed"),
     ],
 )
 def test_malformed(tmp_path: Path, change: Any, words: str) -> None:
@@ -171,6 +197,42 @@ def test_malformed(tmp_path: Path, change: Any, words: str) -> None:
     with pytest.raises(UnusableResults, match=rf"^{path}: .*{words}") as raised:
         read(path)
     assert "\n" not in str(raised.value)
+
+
+def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
+    """Nor does it replace what is there."""
+    path = path_of("2.13.0", tmp_path)
+    write(version("2.13.0"), path)
+    before = path.read_text(encoding="utf-8")
+    for verdicts in ({"great": 1}, {None: 1}, {}):
+        with pytest.raises(UnusableResults, match=r"^torch 2\.13\.0: what came cannot be stored: "):
+            write(version("2.13.0", verdicts=verdicts), path)
+    assert path.read_text(encoding="utf-8") == before
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_of_another_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One whose name is not of the version that it holds is refused, wherever it is read as that version."""
+    write(version("2.13.0"), path_of("2.12.1", tmp_path))
+    write(version("2.13.0"), path_of("2.13.0", tmp_path))
+    for command in (["compare", "2.12.1", "2.13.0"], ["matrix", "--out", str(tmp_path / "out")]):
+        assert main([*command, "--results", str(tmp_path)]) == 2
+        shown = capsys.readouterr().err
+        assert "torch-2.12.1.json: expected results of the version in its name, got torch 2.13.0" in shown
+        assert shown.count("\n") == 1
+
+
+def test_other_cases_are_not_compared() -> None:
+    few = dataclasses.replace(version("2"), environment={**MACHINE, "sample": 6})
+    with pytest.raises(UnusableResults, match="other cases were asked: one in 1 of torch 1, one in 6 of torch 2"):
+        transitions(version("1"), few)
+
+
+def test_clauses_of_one_version_only() -> None:
+    """Added or removed, neither left out."""
+    other = dataclasses.replace(version("2").subjects["torch"], clauses={"MASK-03": Counts({"conforms": 1})})
+    found = transitions(version("1"), dataclasses.replace(version("2"), subjects={"torch": other}))
+    assert {(one.name, one.change) for one in found} == {("MASK-02", Change.REMOVED), ("MASK-03", Change.ADDED)}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000, "\udcff"])
@@ -246,9 +308,11 @@ def counts(wrong: str = "", conforming: str = "", lacking: str = "", shown: int 
         ),
         (counts("ac", "b"), counts("", "b", "ac"), {"removed": "2 checks differ before, not supported any more (nan)"}),
         # What conformed and cannot be asked any more is broken, unless other cases were asked.
-        (counts("", "abc"), counts("", "ab", "c"), {"broken": "1 check not supported any more"}),
+        (counts("", "abc"), counts("", "ab", "c"), {"broken": "1 check could be asked and cannot any more"}),
         (counts("", "ab"), counts("", "ab", "c"), {"unchanged": "conforms → conforms"}),
         (counts("a", "b"), counts("", "", "ab"), {"broken": "differs → not supported"}),
+        (counts("", "abcd"), counts("", "a"), {"broken": "3 checks could be asked and cannot any more"}),
+        (counts("", "ab"), Counts({"conforms": 1, "blocked": 1}), {"broken": "1 check could be asked and cannot any more"}),
     ],
 )  # fmt: skip
 def test_cases_are_told_apart(old: Counts, new: Counts, found: dict[str, str]) -> None:

@@ -21,6 +21,7 @@ from conformance.report.model import write_report
 from conformance.selfcheck.test_results import report, version
 from conformance.versions import checking, driver, speed
 from conformance.versions.checking import Plan, check
+from conformance.versions.collecting import with_others
 from conformance.versions.results import UnusableResults, path_of, read, text, write
 from conformance.versions.speed_figures import Anchor, Ratio, Speed, changes, elsewhere, lines, parse
 
@@ -161,7 +162,7 @@ def test_stored_and_read(tmp_path: Path) -> None:
     assert read(path_of("2.13.0", tmp_path)) == one
     (line,) = [line for line in text(one).splitlines() if line.startswith(f'"{CELL}"')]
     assert json.loads("{" + line.rstrip(",}") + "}}}")[CELL]["to"][PLAIN] == [0.8, 0.792, 0.808]
-    assert json.loads(text(one))["schema"] == 1
+    assert json.loads(text(one))["schema"] == 2
     assert "speed" not in json.loads(text(version("2.13.0")))
 
 
@@ -263,11 +264,12 @@ def test_other_results_keep_it(tmp_path: Path) -> None:
     """What is stored of another subject, and `store`, leave the speed where it is."""
     path = path_of("2.13.0", tmp_path)
     write(dataclasses.replace(version("2.13.0"), speed=made()), path)
-    merged = checking._with_others(version("2.13.0", subject="handmade"), path)
+    merged = with_others(version("2.13.0", subject="handmade"), path)
     assert merged.speed == made()
     assert set(merged.subjects) == {"handmade", "torch"}
-    write_report(report(), tmp_path / "report.json")
-    assert main(["store", str(tmp_path), "--results", str(tmp_path)]) == 0
+    (tmp_path / "made").mkdir()
+    write_report(report(), tmp_path / "made" / "report.json")
+    assert main(["store", str(tmp_path / "made"), "--results", str(tmp_path)]) == 0
     assert read(path).speed == made()
 
 

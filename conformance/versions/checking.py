@@ -13,13 +13,15 @@ from typing import Any
 
 from ..duel.processes import Unusable
 from ..report.model import UnreadableReport, count, read_report
-from .collecting import collect
+from .collecting import collect, with_others
 from .environments import ROOT
-from .results import SUBJECTS, UnusableResults, VersionResults, path_of, read, release, write
+from .results import UnusableResults, path_of, read, release, write
 from .speed import measure
 
 # Seconds between two looks at how far a run has come.
 PAUSE = 2.0
+# For a run that was interrupted to end by itself.
+PATIENCE = 10.0
 # Its exit codes; with another the process was killed.
 PYTEST = range(6)
 Say = Callable[[str], None]
@@ -82,7 +84,7 @@ def check(version: str, python: Path, plan: Plan, say: Say) -> bool:
         try:
             made = collect(found, _capabilities(python, plan), plan.command)
             path = path_of(made.torch, plan.results)
-            write(_with_others(made, path), path)
+            write(with_others(made, path), path)
         except (UnusableResults, OSError) as error:
             say(f"{version}: not stored: {error}")
             return False
@@ -107,16 +109,6 @@ def _time(version: str, python: Path, plan: Plan, say: Say) -> bool:
     lacking = f", {len(speed.unsupported)} not supported" if speed.unsupported else ""
     say(f"{version} speed: {len(speed.cells)} cells, {speed.rounds} rounds{lacking}, stored in {path}")
     return True
-
-
-def _with_others(made: VersionResults, path: Path) -> VersionResults:
-    """With the stored speed, and the stored results of the subjects that were not asked now, if they were asked the same cases."""
-    if not path.exists():
-        return made
-    before = read(path)
-    others = before.subjects if before.sample == made.sample else {}
-    subjects = {**others, **made.subjects}
-    return replace(made, subjects={n: subjects[n] for n in SUBJECTS if n in subjects}, speed=before.speed)
 
 
 def _complete(folder: Path, plan: Plan) -> bool:
@@ -193,9 +185,12 @@ def _ask(version: str, subjects: Sequence[str], python: Path, plan: Plan, report
                 shown = ", ".join(f"{one.name}: {one.checks} checks, {one.seconds:.0f} s" for one in running)
                 sys.stdout.write(f"\r{shown} \r")
                 sys.stdout.flush()
-    except KeyboardInterrupt:
+    except BaseException:
         for one in running:
-            one.process.wait()
+            # At a terminal the interruption has reached it as well, and it writes what it has.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.process.wait(PATIENCE)
+            one.process.kill()
         raise
     return whole
 

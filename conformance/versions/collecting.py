@@ -22,13 +22,17 @@ from .results import (
     SubjectResults,
     UnusableResults,
     VersionResults,
+    check_name,
     digest,
+    machines,
     path_of,
     read,
     release,
 )
 
 SHOWN = 20
+# What the reports of one version need not have in common.
+OWN = ("subject", "capabilities", "chosen")
 
 
 def collect(
@@ -48,11 +52,14 @@ def collect(
         raise UnusableResults("expected a report, got none")
     first = dict(reports[0].environment)
     probed = capabilities or first.get("capabilities") or {}
-    for own in ("subject", "capabilities", "chosen"):
+    for own in OWN:
         first.pop(own, None)
-    for report in reports[1:]:
-        for own, value in first.items():
-            if report.environment.get(own) != value:
+    for report in reports:
+        if not report.results:
+            raise UnusableResults(f"a report of {report.environment.get('subject')} without a result")
+        for own in {**first, **report.environment}:
+            value = first.get(own)
+            if own not in OWN and report.environment.get(own) != value:
                 found = report.environment.get(own)
                 raise UnusableResults(f"reports of different environments: {own} is {value!r} and {found!r}")
     followed = load()
@@ -110,6 +117,22 @@ def _counts(results: Sequence[Result]) -> Counts:
     )
 
 
+def with_others(made: VersionResults, path: Path) -> VersionResults:
+    """With what is stored there of other subjects and of the speed, where machine and cases are the same.
+
+    Args:
+        made: results of some subjects.
+        path: where they are going to be stored.
+    """
+    if not path.exists():
+        return made
+    before = read(path)
+    check_name(before, path)
+    alike = before.sample == made.sample and len(machines([before, made])) == 1
+    subjects = {**(before.subjects if alike else {}), **made.subjects}
+    return dataclasses.replace(made, subjects={n: subjects[n] for n in SUBJECTS if n in subjects}, speed=before.speed)
+
+
 def find(name: str, folder: Path = FOLDER) -> VersionResults:
     """The results that a user means: a version that is stored, a file of results, a report or its folder.
 
@@ -119,7 +142,9 @@ def find(name: str, folder: Path = FOLDER) -> VersionResults:
     path = Path(name).expanduser()
     version = stored_version(name, folder)
     if version is not None:
-        return read(path_of(version, folder))
+        found = read(path_of(version, folder))
+        check_name(found, path_of(version, folder))
+        return found
     if holds_results(path):
         raise UnusableResults(f"{name}: a folder of results, expected a version beside a version or two such folders")
     if path.is_file() and path.name != "report.json" and path.suffix == ".json":

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ..clauses import REGISTRY, load_all
@@ -11,7 +10,7 @@ from ..report.model import count
 from . import folders, matrix_html, matrix_markdown
 from .behaviours import Behaviour, UnreadableBehaviours
 from .behaviours import load as load_behaviours
-from .collecting import collect, find, holds_results, report_at, stored_version
+from .collecting import collect, find, holds_results, report_at, stored_version, with_others
 from .known_differences import UnreadableDifferences
 from .known_differences import load as load_known
 from .matrix import SIGNS, described, matrix
@@ -61,20 +60,30 @@ def run(given: argparse.Namespace) -> int:
         raise
     except OSError as error:
         sys.stderr.write(f"{given.command}: {error.filename} cannot be written: {error.strerror}\n")
+    except RuntimeError as error:
+        # A home that is none, of "~name".
+        sys.stderr.write(f"{given.command}: {error}\n")
     return 2
 
 
 def _store(given: argparse.Namespace) -> int:
     results = collect([report_at(Path(name)) for name in given.reports], command=given.made_by)
     path = path_of(results.torch, given.results)
-    # A report says nothing of the speed: what is stored of it stays.
-    write(replace(results, speed=read(path).speed) if path.exists() else results, path)
+    before = read(path) if path.exists() else None
+    united = with_others(results, path)
+    # What was asked everything is not given up for a part of it, or for what another machine says.
+    for name, subject in before.subjects.items() if before is not None else ():
+        if subject.complete and (name not in united.subjects or not united.subjects[name].complete):
+            raise UnusableResults(f"{path}: holds a complete run of {name}, which these reports would replace by less")
+    write(united, path)
     sys.stdout.write(f"{path}\n")
     return 0
 
 
 def _merge(given: argparse.Namespace) -> int:
-    found = folders.merged(given.folders)
+    there = [given.out] if holds_results(given.out) else []
+    given_versions = {one.torch for folder in given.folders for one in folders.read_folder(folder)}
+    found = [one for one in folders.merged([*given.folders, *there]) if one.torch in given_versions]
     for one in found:
         write(one, path_of(one.torch, given.out))
     for machine, versions in machines(found):
@@ -113,7 +122,9 @@ def _compare(given: argparse.Namespace) -> int:
     timed = changes(before.speed, after.speed, given.across_machines)
     lines = [*_heading(before, after), *_turned(before, after, followed), *_lines(found), "", *timed]
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    return 1 if alarming(found, given.strict, len(where) > 1) else 0
+    wrong = list(folders.wrong(after))
+    sys.stdout.writelines(f"handmade must conform: {text}\n" for text in wrong)
+    return 1 if wrong or alarming(found, given.strict, len(where) > 1) else 0
 
 
 def _compare_folders(before: Path, after: Path, given: argparse.Namespace) -> int:

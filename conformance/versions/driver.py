@@ -66,7 +66,8 @@ def run(given: argparse.Namespace) -> int:
         if given.installed:
             if given.versions:
                 raise ValueError(f"--installed: expected no VERSION beside it, got {' '.join(given.versions)}")
-            return 0 if check(VERSION, Path(sys.executable), plan, _say) else 1
+            with environments.alone(plan.work):
+                return 0 if check(VERSION, Path(sys.executable), plan, _say) else 1
         releases = [find(version) for version in given.versions] or list(RELEASES)
         with environments.alone(plan.work):
             return _all(releases, plan)

@@ -9,7 +9,7 @@ from packaging.version import Version
 from .behaviours import Behaviour
 from .collecting import holds_results
 from .known_differences import Known
-from .results import UnusableResults, VersionResults, machines, path_of, read_all
+from .results import HANDMADE, UnusableResults, VersionResults, machines, path_of, read_all
 from .transitions import Change, Transition, alarming, transitions
 
 
@@ -88,16 +88,18 @@ def compared(
 def _moved(
     name: str, old: VersionResults | None, new: VersionResults | None, known: list[Known], followed: list[Behaviour]
 ) -> Moved:
-    wrong = tuple(_wrong(new)) if new is not None else ()
+    found_wrong = tuple(wrong(new, old)) if new is not None else ()
     if old is None or new is None:
-        return Moved(name, False, (), (f"missing in {'the first' if old is None else 'the second'} folder",), wrong)
+        return Moved(
+            name, False, (), (f"missing in {'the first' if old is None else 'the second'} folder",), found_wrong
+        )
     found = transitions(old, new, known, followed) if set(old.subjects) & set(new.subjects) else []
     return Moved(
         name,
         len(machines([old, new])) > 1,
         tuple(one for one in found if one.change is not Change.UNCHANGED),
         tuple(_remarks(old, new)),
-        wrong,
+        found_wrong,
     )
 
 
@@ -111,8 +113,12 @@ def _remarks(old: VersionResults, new: VersionResults) -> Iterator[str]:
                 yield f"{name} is not complete in the {place} folder"
 
 
-def _wrong(version: VersionResults) -> Iterator[str]:
-    subject = version.subjects.get("handmade")
+def wrong(version: VersionResults, before: VersionResults | None = None) -> Iterator[str]:
+    """Where the handmade model differs, or is not asked everything as it was before."""
+    subject = version.subjects.get(HANDMADE)
+    earlier = before.subjects.get(HANDMADE) if before is not None else None
+    if earlier is not None and earlier.complete and (subject is None or not subject.complete):
+        yield "it was not asked everything"
     for clause, counts in subject.clauses.items() if subject is not None else ():
         if counts.wrong:
             yield f"{clause}: {counts.wrong} checks differ, {', '.join(counts.differs[:1])}: {counts.message}"

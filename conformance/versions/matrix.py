@@ -114,7 +114,12 @@ def matrix(results: Sequence[VersionResults], releases: Iterable[str] = RELEASES
     for before, after in pairwise(stored):
         together = any(before.torch in found and after.torch in found for _, found in where)
         common = set(before.subjects) & set(after.subjects)
-        refusal = "" if together and common else "measured on different machines" if common else "no subject in both"
+        refusal = (
+            "no subject in both" if not common
+            else "measured on different machines" if not together
+            else "other cases were asked" if before.sample != after.sample
+            else ""
+        )  # fmt: skip
         found = () if refusal else tuple(transitions(before, after, known, followed))
         steps.append(Step(before.torch, after.torch, found, refusal))
     return Matrix(

@@ -100,8 +100,8 @@ def _head(matrix: Matrix, first: str) -> Iterator[str]:
 def _row(matrix: Matrix, row: Row) -> str:
     letters = "".join(CLASSES[state] for state in row.states)
     cells = "".join(_cell(row, *pair) for pair in zip(matrix.versions, row.cells, row.states, strict=True))
-    sentence = f"<details><summary>{row.clause}</summary><p>{escape(row.sentence)}</p></details>"
-    name = f"{sentence if row.sentence else row.clause} <small>{row.subject}</small>"
+    sentence = f"<details><summary>{escape(row.clause)}</summary><p>{escape(row.sentence)}</p></details>"
+    name = f"{sentence if row.sentence else escape(row.clause)} <small>{row.subject}</small>"
     return f'<tr data-subject="{row.subject}" data-states="{letters}"><th scope="row">{name}</th>{cells}</tr>'
 
 
@@ -117,7 +117,7 @@ def _cell(row: Row, version: str, cell: Counts | None, state: str) -> str:
     numbers = escape(_numbers(version, cell))
     return (
         f'<td class="{kind}"><details><summary title="{numbers}">{sign}<small>{cell.wrong}</small></summary>'
-        f'<div class="found"><b>{row.clause}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}<p>{numbers}</p>'
+        f'<div class="found"><b>{escape(row.clause)}, {row.subject}, torch {escape(version)}</b> {escape(row.sentence)}<p>{numbers}</p>'
         f"<p>{escape(cell.message)}</p><pre>{escape(line)}</pre><ul>{cases}</ul></div></details></td>"
     )
 

@@ -136,10 +136,19 @@ def path_of(version: str, folder: Path = FOLDER) -> Path:
 
 
 def write(results: VersionResults, path: Path) -> None:
-    """Store the results: first beside the file, then in its place, a line for each clause, so that changes can be read."""
+    """Store the results: first beside the file, then in its place, a line for each clause, so that changes can be read.
+
+    Raises:
+        UnusableResults: they could not be read again.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        made = text(results)
+        parsed(made)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UnusableResults(f"torch {results.torch}: what came cannot be stored: {error}") from None
     partial = path.with_suffix(".partial")
-    partial.write_text(text(results), encoding="utf-8")
+    partial.write_text(made, encoding="utf-8")
     partial.replace(path)
 
 
@@ -164,7 +173,7 @@ def _by_line(counts: Mapping[str, Counts]) -> str:
 
 def _plain(counts: Counts) -> dict[str, Any]:
     """The fields that say something."""
-    return {name: value for name, value in vars(counts).items() if value or name == "verdicts"}
+    return {name: value for name, value in vars(counts).items() if value not in (None, {}, (), "")}
 
 
 def _json(value: Any) -> str:
@@ -178,32 +187,48 @@ def read(path: Path) -> VersionResults:
         UnusableResults: no such file, not JSON, another schema, a field that is missing or of another kind.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UnusableResults(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UnusableResults(f"{path}: {(str(error).splitlines() or ['not JSON'])[0]}") from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise UnusableResults(f"{path}: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+
+
+def parsed(text: str) -> VersionResults:
+    """The results in the text of a file.
+
+    Raises:
+        ValueError, OverflowError, RecursionError: it holds none that can be used.
+    """
+    data = json.loads(text, parse_constant=_no_number)
+    # Half of a surrogate pair can be read and not be written.
+    _json(data).encode()
     found = data.get("schema") if isinstance(data, dict) else None
     if type(found) is not int or found != SCHEMA:
-        raise UnusableResults(f"{path}: expected stored results of schema {SCHEMA}, got schema {found!r}")
-    try:
-        version = release(_typed(data, "torch", str))
-        subjects = {
-            name: SubjectResults(
-                _typed(one, "complete", bool, name),
-                _all_counts(_typed(one, "clauses", dict, name), f"{name}.clauses"),
-                _all_counts(one.get("behaviours", {}), f"{name}.behaviours"),
-            )
-            for name, one in _typed(data, "subjects", dict).items()
-        }
-        for name in subjects:
-            if name not in SUBJECTS:
-                raise UnusableResults(f"subjects: expected some of {list(SUBJECTS)}, got {name!r}")
-        environment, capabilities = _typed(data, "environment", dict), _typed(data, "capabilities", dict)
-        speed = parse(data["speed"]) if "speed" in data else None
-        return VersionResults(version, environment, capabilities, subjects, speed)
-    except ValueError as error:
-        raise UnusableResults(f"{path}: {error}") from None
+        raise UnusableResults(f"expected stored results of schema {SCHEMA}, got schema {found!r}")
+    version = release(_typed(data, "torch", str))
+    subjects = {
+        name: SubjectResults(
+            _typed(one, "complete", bool, name),
+            _all_counts(_typed(one, "clauses", dict, name), f"{name}.clauses"),
+            _all_counts(one.get("behaviours", {}), f"{name}.behaviours"),
+        )
+        for name, one in _typed(data, "subjects", dict).items()
+    }
+    for name in subjects:
+        if name not in SUBJECTS:
+            raise UnusableResults(f"subjects: expected some of {list(SUBJECTS)}, got {name!r}")
+    environment, capabilities = _typed(data, "environment", dict), _typed(data, "capabilities", dict)
+    sample = environment.get("sample", 1)
+    if type(sample) is not int or sample < 1:
+        raise UnusableResults(f"environment.sample: expected an integer of at least 1, got {sample!r:.80}")
+    return VersionResults(
+        version, environment, capabilities, subjects, parse(data["speed"]) if "speed" in data else None
+    )
+
+
+def _no_number(name: str) -> None:
+    raise UnusableResults(f"expected finite numbers, got {name}")
 
 
 def _typed(data: Any, name: str, wanted: type, within: str = "") -> Any:
@@ -225,18 +250,19 @@ def _read_counts(data: Any, place: str) -> Counts:
     known = {one.name: one for one in dataclasses.fields(Counts)}
     if not isinstance(data, dict) or not set(data) <= set(known) or "verdicts" not in data:
         raise UnusableResults(f"{place}: expected some of {list(known)}, verdicts among them, got {data!r:.80}")
-    values = {name: value for name, value in data.items() if value is not None}
+    values = {name: value for name, value in data.items() if value is not None or name == "verdicts"}
     for name in ("verdicts", "kinds", "policies"):
         numbers = values.get(name, {})
-        if not isinstance(numbers, dict) or not all(type(number) is int and number > 0 for number in numbers.values()):
+        positive = isinstance(numbers, dict) and all(type(number) is int and number > 0 for number in numbers.values())
+        if not positive or (name == "verdicts" and not numbers):
             raise UnusableResults(f"{place}.{name}: expected positive numbers by name, got {numbers!r:.80}")
     unknown = set(values["verdicts"]) - {verdict.value for verdict in Verdict}
     if unknown:
         raise UnusableResults(f"{place}.verdicts: expected some of {[v.value for v in Verdict]}, got {min(unknown)!r}")
     for name in ("ratio", "largest"):
         value = values.get(name, 0.0)
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise UnusableResults(f"{place}.{name}: expected a number, got {value!r:.80}")
+        if type(value) not in (int, float) or not 0 <= value < math.inf or ("ratio" in values) != ("largest" in values):
+            raise UnusableResults(f"{place}.{name}: expected a ratio, of both or neither, got {value!r:.80}")
     lists = {name: values.get(name, []) for name in ("differs", "rest", "lacking")}
     for name, cases in lists.items():
         if not isinstance(cases, list) or not all(isinstance(case, str) for case in cases):
@@ -254,19 +280,26 @@ def _read_counts(data: Any, place: str) -> Counts:
     return counts
 
 
+def check_name(results: VersionResults, path: Path) -> None:
+    """Refuse a stored file whose name says another version than it holds.
+
+    Raises:
+        UnusableResults: it does.
+    """
+    if path.name != path_of(results.torch).name:
+        raise UnusableResults(f"{path}: expected results of the version in its name, got torch {results.torch}")
+
+
 def read_all(folder: Path = FOLDER) -> list[VersionResults]:
     """Every version's results in a folder, the oldest version first.
 
     Raises:
-        UnusableResults: see `read`; two files of one version.
+        UnusableResults: see `read`; a file of another version than its name says.
     """
-    made: dict[str, Path] = {}
     found = []
     for path in sorted(folder.glob("torch-*.json")):
         one = read(path)
-        if one.torch in made:
-            raise UnusableResults(f"{path}: torch {one.torch} is in {made[one.torch]} as well")
-        made[one.torch] = path
+        check_name(one, path)
         found.append(one)
     return sorted(found, key=lambda one: Version(one.torch))
 

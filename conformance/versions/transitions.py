@@ -118,24 +118,29 @@ def _moved(old: Counts, new: Counts) -> Iterator[tuple[Change, str, tuple[str, .
     gained, lost = new.wrong_cases - old.wrong_cases, old.wrong_cases - new.wrong_cases
     # Of other cases, as another version of the suite asks them, nobody knows what was said.
     same = sum(old.verdicts.values()) == sum(new.verdicts.values())
-    dropped = new.lacking_cases - old.lacking_cases - old.wrong_cases if same else frozenset()
+    dropped = len(new.lacking_cases - old.lacking_cases - old.wrong_cases) if same else 0
+    dropped = max(dropped, old.asked - new.asked - len(lost & new.lacking_cases))
+    if dropped > 0:
+        yield Change.BROKEN, f"{_checks(dropped)} could be asked and cannot any more", ()
     for change, cases, words, counts in (
         (Change.BROKEN, gained - old.lacking_cases, "{} anew", new),
-        (Change.BROKEN, dropped, "not supported any more", None),
         (Change.FIXED, lost - new.lacking_cases, "{} no more", old),
         (Change.ADDED, gained & old.lacking_cases, "not supported before, {}", new),
         (Change.REMOVED, lost & new.lacking_cases, "{} before, not supported any more", old),
     ):
         if cases:
-            some = "1 check" if len(cases) == 1 else f"{len(cases)} checks"
             said = words.format("differs" if len(cases) == 1 else "differ")
-            named = tuple(case for case in counts.differs if digest(case) in cases) if counts is not None else ()
-            yield change, f"{some} {said}{_kinds(counts, len(cases))}", named
+            named = tuple(case for case in counts.differs if digest(case) in cases)
+            yield change, f"{_checks(len(cases))} {said}{_kinds(counts, len(cases))}", named
 
 
-def _kinds(counts: Counts | None, number: int) -> str:
+def _checks(number: int) -> str:
+    return "1 check" if number == 1 else f"{number} checks"
+
+
+def _kinds(counts: Counts, number: int) -> str:
     """Of what kind they are: of the version's, where these are all of them or all are of one kind."""
-    if counts is None or not counts.kinds:
+    if not counts.kinds:
         return ""
     if len(counts.kinds) == 1:
         return f" ({next(iter(counts.kinds))})"
