@@ -78,6 +78,14 @@ def test_malformed(tmp_path: Path, change: tuple[str, str], words: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("content", ["behaviour = 3", 'behaviour = ["a"]', "[behaviour]", GOOD + GOOD])
+def test_no_tables_and_a_name_twice(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "behaviours.toml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UnreadableBehaviours, match=r"expected tables|name: there are two"):
+        load(path)
+
+
 ONE = Behaviour("b", "r", "none found", ("torch", "torch-fast"), ("MASK-02",), {})
 
 

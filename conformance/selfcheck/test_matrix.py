@@ -95,6 +95,28 @@ def test_other_machine() -> None:
         assert "measured on different machines" in page
 
 
+def test_other_cases() -> None:
+    """A version of which other cases were asked is shown, and not compared."""
+    first, second = stored()
+    few = dataclasses.replace(second, environment={**MACHINE, "sample": 6})
+    assert [step.refusal for step in matrix([first, few], []).steps] == ["other cases were asked"]
+
+
+def test_nothing_is_taken_for_markup() -> None:
+    """A clause that is no more, a message, a machine: whatever a file holds is text."""
+    (one, _) = stored()
+    bad = "MASK-<script>alert(1)</script>|\n"
+    counts = Counts({"differs": 1}, differs=(bad,), message=bad)
+    subject = dataclasses.replace(one.subjects["torch"], clauses={bad: counts})
+    page = matrix([dataclasses.replace(one, subjects={"torch": subject}, environment={**MACHINE, "cpu": bad})], [])
+    html, markdown = matrix_html.page(page), matrix_markdown.page(page)
+    assert "<script>alert" not in html
+    assert "<script>alert" not in markdown
+    Page(html)
+    for table in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
 def test_markdown(made: Matrix) -> None:
     page = matrix_markdown.page(made)
     assert "Missing, no results are stored: 0.1.5" in page

@@ -1,7 +1,9 @@
 """The report: read back as written, kept when a run is cut off, refused when it is another version."""
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,25 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
         Writer(tmp_path, {})
     writer.finish(complete=False)
     Writer(tmp_path, {}).finish(complete=False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("clause", 3), ("case", None), ("message", None), ("verdict", ["differs"]), ("seconds", "1"), ("tensors", None),
+     ("tensors", [1]), ("kind", {})],
+)  # fmt: skip
+def test_a_result_of_other_kinds_is_refused(field: str, value: Any, tmp_path: Path) -> None:
+    data = {"schema": 2, "environment": {}, "results": [{**dataclasses.asdict(RESULT), field: value}]}
+    (tmp_path / "report.json").write_text(json.dumps(data))
+    with pytest.raises(UnreadableReport, match=f"a result that does not fit schema 2: {field}"):
+        read_report(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"environment": None}, {"environment": []}, {"results": None}, {"complete": "yes"}])
+def test_a_report_of_other_kinds_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(json.dumps({"schema": 2, "environment": {}, "results": []} | change))
+    with pytest.raises(UnreadableReport, match="expected a"):
+        read_report(tmp_path)
 
 
 def test_half_a_line_in_the_middle_is_an_error(tmp_path: Path) -> None:

@@ -386,6 +386,33 @@ def test_command_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert compare(tmp_path, "--across-machines") == 0
 
 
+def test_store_gives_nothing_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other subjects stay; a part replaces no complete run; another machine and other cases replace nothing; no result is none."""
+    stored, path = tmp_path / "stored", path_of("2.13.0", tmp_path / "stored")
+    write(collect([report("handmade"), report()]), path)
+
+    def store(one: Report) -> int:
+        write_report(one, tmp_path / "report.json")
+        return main(["store", str(tmp_path), "--results", str(stored)])
+
+    assert store(report("torch-fast")) == 0
+    assert set(read(path).subjects) == {"handmade", "torch", "torch-fast"}
+    before = path.read_text(encoding="utf-8")
+    for one, words in (
+        (dataclasses.replace(report(), complete=False), "holds a complete run of torch, which"),
+        (report(chosen="-k MASK"), "holds a complete run of torch, which"),
+        (report(cpu_capability="AVX2"), "holds a complete run of handmade, which"),
+        (report(sample=6), "holds a complete run of handmade, which"),
+        (dataclasses.replace(report(), results=[]), "a report of torch without a result"),
+    ):
+        capsys.readouterr()
+        assert store(one) == 2
+        shown = capsys.readouterr().err
+        assert words in shown
+        assert shown.count("\n") == 1
+        assert path.read_text(encoding="utf-8") == before
+
+
 def test_command_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_report(report(), tmp_path / "report.json")
     assert main(["store", str(tmp_path), "--results", str(tmp_path / "stored")]) == 0

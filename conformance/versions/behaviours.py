@@ -92,10 +92,15 @@ def load(path: Path = FILE) -> list[Behaviour]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UnreadableBehaviours(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableBehaviours(f"{path}: {str(error).splitlines()[0]}") from None
-    made = []
-    for number, entry in enumerate(data.get("behaviour", []), 1):
+    entries = data.get("behaviour", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UnreadableBehaviours(f"{path}: expected tables [[behaviour]], got {entries!r:.80}")
+    made: list[Behaviour] = []
+    for number, entry in enumerate(entries, 1):
+        if any(entry.get("name") == one.name for one in made):
+            raise UnreadableBehaviours(f"{path}: behaviour {number} ({entry['name']}): name: there are two")
         for complaint in _complaints(entry):
             raise UnreadableBehaviours(f"{path}: behaviour {number} ({entry.get('name', 'no name')}): {complaint}")
         lists = {name: tuple(entry[name]) for name in ("subjects", "clauses", "policies") if name in entry}

@@ -24,7 +24,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield f"{', '.join(f'{sign} {word}' for word, sign in SIGNS.items())}; a number says how many checks differ."
     yield ""
     for machine, versions in matrix.machines:
-        yield f"- Measured on {described(machine)}: {', '.join(versions)}"
+        yield f"- Measured on {_text(described(machine))}: {', '.join(versions)}"
     if len(matrix.machines) > 1:
         yield "- Several machines: what was measured on one is not compared with what was measured on another."
     yield f"- {BUILDS}: {', '.join(matrix.builds)}"
@@ -114,7 +114,12 @@ def _head(names: Sequence[str]) -> Iterator[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").replace("<", "&lt;").split()) for cell in cells) + " |"
+    return "| " + " | ".join(_text(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _text(text: str) -> str:
+    """On one line, and no markup."""
+    return " ".join(text.replace("<", "&lt;").split())
 
 
 def link(issue: str) -> str:
