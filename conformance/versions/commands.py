@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..clauses import REGISTRY, load_all
+from ..clauses import load_all
 from ..report.model import count
 from . import folders, matrix_html, matrix_markdown
 from .behaviours import Behaviour, UnreadableBehaviours
@@ -13,7 +13,7 @@ from .behaviours import load as load_behaviours
 from .collecting import collect, find, holds_results, report_at, stored_version, with_others
 from .known_differences import UnreadableDifferences
 from .known_differences import load as load_known
-from .matrix import SIGNS, described, matrix
+from .matrix import SIGNS, described, matrix, sentence
 from .results import FOLDER, UnusableResults, VersionResults, machines, path_of, read, read_all, write
 from .speed_figures import changes
 from .transitions import Change, Transition, alarming, transitions, turned
@@ -199,7 +199,7 @@ def _changes(change: Change, found: Sequence[Transition]) -> list[str]:
     for one in found:
         if one.cases:
             lines.append(f"  {change.value:<8} {one.name}: {one.detail}{''.join(f' {issue}' for issue in one.issues)}")
-            lines += [f"           {REGISTRY[one.name].sentence}"] if one.name in REGISTRY else []
+            lines += [f"           {text}" for text in [sentence(one.name)] if text]
             lines += [f"             {case}" for case in one.cases[:CASES]]
             lines += [f"             and {len(one.cases) - CASES} more"] if len(one.cases) > CASES else []
     return lines

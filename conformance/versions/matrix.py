@@ -25,6 +25,11 @@ SIGNS = {"conforms": "✓", "differs": "✗", "not supported": "–", MISSING: "
 NOTED = (Change.BROKEN, Change.FIXED, Change.CHANGED, Change.REMOVED, Change.ADDED, Change.DRIFTED)
 
 
+def sentence(clause: str) -> str:
+    """A clause's, or nothing where this suite has no such clause any more."""
+    return REGISTRY[clause].sentence if clause in REGISTRY else ""
+
+
 @dataclass(frozen=True)
 class Row:
     """One clause of one subject: what was said on each version, None where nothing is stored."""
@@ -41,7 +46,7 @@ class Row:
     @property
     def sentence(self) -> str:
         """The clause's, or nothing where this suite has no such clause any more."""
-        return REGISTRY[self.clause].sentence if self.clause in REGISTRY else ""
+        return sentence(self.clause)
 
 
 @dataclass(frozen=True)

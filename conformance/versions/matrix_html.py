@@ -7,7 +7,7 @@ from pathlib import Path
 from ..clauses import CHAPTERS
 from ..report.model import count
 from . import speed_chart
-from .matrix import MISSING, SIGNS, Matrix, Row, described, rerun
+from .matrix import MISSING, SIGNS, Matrix, Row, described, rerun, sentence
 from .matrix_markdown import BUILDS, CAPABILITIES, issue_name
 from .results import SUBJECTS, Counts
 from .speed_table import ABOUT, notes, rows
@@ -189,10 +189,9 @@ def _steps(matrix: Matrix) -> Iterator[str]:
         yield f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
         for one in step.noted():
             issues = " ".join(map(_link, one.issues))
-            cells = "".join(
-                f"<td>{escape(text)}</td>" for text in (one.change.value, one.name, one.subject, one.detail)
-            )
-            yield f"<tr>{cells}<td>{issues}</td></tr>"
+            cells = "".join(f"<td>{escape(text)}</td>" for text in (one.change.value, one.name, one.subject))
+            what = f"{escape(one.detail)} <small>{escape(sentence(one.name))}</small>"
+            yield f"<tr>{cells}<td>{what}</td><td>{issues}</td></tr>"
         yield "</tbody></table></div></details>"
 
 
