@@ -15,7 +15,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .command import check_writable
+from ..files import write_whole
+from .command import INTERRUPTED, check_writable
 from .match import Duel, choose, fight, fingerprints, groups, percent, workers
 from .processes import Unusable, python_of
 from .rounds import A, B, Settings
@@ -49,13 +50,10 @@ def run(given: argparse.Namespace, console: Console) -> int:
                 if duel.error:
                     raise Unusable(duel.error)
                 if not duel.complete:
-                    return 130
+                    return INTERRUPTED
                 done.append(line(number, slowdown, duel))
                 # Anew and in its place: a last line that was cut off goes, and nothing else does.
-                text = "".join(json.dumps(one) + "\n" for one in done)
-                partial = path.with_suffix(".partial")
-                partial.write_text(text, encoding="utf-8")
-                partial.replace(path)
+                write_whole(path, "".join(json.dumps(one) + "\n" for one in done))
                 counted = {name: one["verdict"] for name, one in done[-1]["cells"].items()}
                 console.print(
                     f"run {number}, slowed by {slowdown:.0%}: {counted} in {duel.seconds:.0f} s", soft_wrap=True

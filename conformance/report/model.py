@@ -1,6 +1,7 @@
 """The report as data: a line of results.jsonl for each clause and case, and report.json derived from them."""
 
 import dataclasses
+import errno
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -9,11 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..comparison import Comparison
-
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
+from ..files import claim, write_whole
 
 SCHEMA = 2
 
@@ -90,12 +87,10 @@ class Writer:
         self.folder = folder
         self.header = json.dumps({"schema": SCHEMA, "environment": environment})
         self.lines: TextIO | None = None
-        self.lock = (folder / ".lock").open("w", encoding="utf-8")
-        if fcntl is not None:
-            try:
-                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise OSError(error.errno, "another run is writing there") from None
+        lock = claim(folder / ".lock")
+        if lock is None:
+            raise OSError(errno.EAGAIN, "another run is writing there")
+        self.lock = lock
 
     def add(self, encoded: str) -> None:
         """Write one encoded result through to the file."""
@@ -169,9 +164,7 @@ def write_report(report: Report, path: Path) -> None:
         "verdicts": count(result.verdict for result in report.results),
         "results": [dataclasses.asdict(result) for result in report.results],
     }
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(data, allow_nan=False, indent=None, separators=(",", ":")), encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, json.dumps(data, allow_nan=False, indent=None, separators=(",", ":")))
 
 
 def count(names: Iterable[str]) -> dict[str, int]:

@@ -20,9 +20,10 @@ def selection(config: pytest.Config) -> str:
     named = [Path(here, arg) for arg in config.args if "::" not in arg]
     if config.getoption("pyargs") and any(arg.split(".")[0] == __name__.split(".")[0] for arg in config.args):
         named = list(files)
-    left_out = [Path(here, path) for path in config.getoption("ignore") or ()]
+    ignored = config.getoption("ignore") or ()
+    left_out = [Path(here, path) for path in ignored]
     if any(not _within(file, named) or _within(file, left_out) for file in files):
-        chosen.append(" ".join([*config.args, *(f"--ignore {path}" for path in config.getoption("ignore") or ())]))
+        chosen.append(" ".join([*config.args, *(f"--ignore {path}" for path in ignored)]))
     return " ".join(chosen)
 
 

@@ -58,9 +58,8 @@ def collect(
         if not report.results:
             raise UnusableResults(f"a report of {report.environment.get('subject')} without a result")
         for own in {**first, **report.environment}:
-            value = first.get(own)
-            if own not in OWN and report.environment.get(own) != value:
-                found = report.environment.get(own)
+            value, found = first.get(own), report.environment.get(own)
+            if own not in OWN and found != value:
                 raise UnusableResults(f"reports of different environments: {own} is {value!r} and {found!r}")
     followed = load()
     subjects: dict[str, SubjectResults] = {}
@@ -142,8 +141,9 @@ def find(name: str, folder: Path = FOLDER) -> VersionResults:
     path = Path(name).expanduser()
     version = stored_version(name, folder)
     if version is not None:
-        found = read(path_of(version, folder))
-        check_name(found, path_of(version, folder))
+        place = path_of(version, folder)
+        found = read(place)
+        check_name(found, place)
         return found
     if holds_results(path):
         raise UnusableResults(f"{name}: a folder of results, expected a version beside a version or two such folders")
@@ -158,7 +158,7 @@ def find(name: str, folder: Path = FOLDER) -> VersionResults:
 def stored_version(name: str, folder: Path = FOLDER) -> str | None:
     """The stored version that is named, in full or as 2.5 for 2.5.1; None for what names none."""
     names = (name, *(one.version for one in RELEASES if one.version.rpartition(".")[0] == name))
-    return next((version for version in names if version in _stored(folder)), None)
+    return next((version for version in names if path_of(version, folder).is_file()), None)
 
 
 def _stored(folder: Path) -> list[str]:

@@ -82,8 +82,8 @@ def _store(given: argparse.Namespace) -> int:
 
 def _merge(given: argparse.Namespace) -> int:
     there = [given.out] if holds_results(given.out) else []
-    given_versions = {one.torch for folder in given.folders for one in folders.read_folder(folder)}
-    found = [one for one in folders.merged([*given.folders, *there]) if one.torch in given_versions]
+    names = {path.name for folder in given.folders for path in folder.glob("torch-*.json")}
+    found = [one for one in folders.merged([*given.folders, *there]) if path_of(one.torch).name in names]
     for one in found:
         write(one, path_of(one.torch, given.out))
     for machine, versions in machines(found):

@@ -10,12 +10,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from ..files import claim
 from .releases import OLDEST_PYTHON, Release
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -117,12 +113,10 @@ def alone(work: Path) -> Iterator[None]:
         OSError: the folder cannot be written.
     """
     work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UnusableEnvironment(f"--work: expected a folder that no other run works in, got {work}") from None
+    file = claim(work / "lock")
+    if file is None:
+        raise UnusableEnvironment(f"--work: expected a folder that no other run works in, got {work}")
+    with file:
         yield
 
 

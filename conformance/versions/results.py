@@ -11,6 +11,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from ..files import write_whole
 from ..verdicts import Verdict
 from .speed_figures import Speed, lines, parse
 
@@ -147,9 +148,7 @@ def write(results: VersionResults, path: Path) -> None:
         parsed(made)
     except (ValueError, TypeError, OverflowError) as error:
         raise UnusableResults(f"torch {results.torch}: what came cannot be stored: {error}") from None
-    partial = path.with_suffix(".partial")
-    partial.write_text(made, encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, made)
 
 
 def text(results: VersionResults) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from ..files import write_whole
 from ..report.model import Result
 from ..subjects.subject import Subject
 from ..verdicts import Verdict
@@ -68,10 +69,8 @@ class Differences:
         else:
             checks = list(self.checks.values())
             made = corrected(self.entries, self.subject.name, torch.__version__, checks, results)
-            partial = self.path.with_suffix(".partial")
             try:
-                partial.write_text(text(made), encoding="utf-8")
-                partial.replace(self.path)
+                write_whole(self.path, text(made))
             except OSError as error:
                 self.complaints = [f"not written: {error.strerror}"]
                 return
